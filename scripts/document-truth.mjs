@@ -82,12 +82,46 @@ function trainingTables(runs) {
   ].join('\n\n');
 }
 
+/** How a slope and its correction do on reasoners whose slope is known. */
+function oracleTables({ settings, studies }) {
+  const { samples, wordings, draws, noise, seed } = settings;
+  const slope = ({ mean, coverage, detected }, truth) => [figure(mean - truth), figure(coverage), figure(detected)];
+  const groups = unique(studies.map(({ reasoner, trajectories }) => `${reasoner}, ${trajectories}`)).map((name) =>
+    studies.filter(({ reasoner, trajectories }) => `${reasoner}, ${trajectories}` === name),
+  );
+  return [
+    '## The urn oracle',
+    `Reasoners whose beliefs are known by calculation draw ${draws} balls a trajectory; each belief is measured by ${wordings} wordings ` +
+      `with noise of standard deviation ${noise}: an offset of each wording, what lasts over a trajectory, what is fresh at each ` +
+      `belief, or all three. ${samples} samples of each (seed ${seed}; \`truth oracle\`). Bias is the mean estimate less the true slope; coverage the ` +
+      'part of the 95 % intervals that hold the true slope, of those that have bounds; of a reasoner whose slope is 0, "not 0" is the ' +
+      'rate of false alarms (.05 is meant), else the power. Movement: mean of the squared changes less the reduction of ' +
+      'uncertainty, without noise; 0 of a Bayesian.',
+    ...groups.map((own) => {
+      const [{ reasoner, trajectories, slope: truth }] = own;
+      const rows = own.map(({ noise: kind, plain, corrected, excess }) => [
+        kind,
+        ...slope(plain, truth),
+        ...(corrected === null ? ['–', '–', '–', '–'] : [...slope(corrected, truth), corrected.unbounded]),
+        excess === null ? '–' : figure(excess.mean),
+      ]);
+      const heads = ['bias', 'coverage', 'not 0'];
+      return [
+        `${reasoner}, true slope ${figure(truth)}, ${trajectories} trajectories`,
+        table(['noise', ...heads, ...heads.map((head) => `${head}, corrected`), 'no bounds', 'movement'], rows),
+      ].join('\n\n');
+    }),
+  ].join('\n\n');
+}
+
 /** @param files results of steps by name */
 export function truthText(files) {
   const all = Object.values(files);
   const runs = all.filter(({ run }) => run !== undefined);
   const trained = all.filter(({ changes }) => changes !== undefined);
+  const oracles = all.filter(({ studies }) => studies !== undefined);
   return [
+    ...oracles.map(oracleTables),
     ...unique(runs.map(({ model }) => model)).map((model) =>
       modelTables(
         model,

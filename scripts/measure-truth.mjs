@@ -37,10 +37,18 @@ const withoutBins = ({ bins: _, calibration, ...details }) => ({
   ...(calibration == null ? {} : { calibration: withoutBins(calibration) }),
 });
 
+const dashed = (name) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+const flagsOf = (flags) => Object.entries(flags).flatMap(([flag, value]) => [dashed(flag), String(value)]);
+
+/** Reasoners whose beliefs are known. */
+async function askOracle({ oracle }) {
+  const { code, printed } = await command(['truth', 'oracle', ...flagsOf(oracle)], deadline);
+  return { code, result: printed };
+}
+
 /** What is measured before is the same of every seed: whichever training comes first makes it. */
 async function train({ name, model, train: { domain, trainCutOff, ...flags } }, modelFile) {
-  const dashed = (name) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
-  const given = Object.entries({ ...flags, threads: values.threads }).flatMap(([flag, value]) => [dashed(flag), String(value)]);
+  const given = flagsOf({ ...flags, threads: values.threads });
   const folders = ['--before', path.join(runs, 'trained-before'), '--out', path.join(runs, name)];
   const { code, printed } = await command(
     [
@@ -88,7 +96,8 @@ async function measure() {
   mkdirSync(runs, { recursive: true });
   let real = values.model;
   const modelFile = (name) => (name === 'tiny' ? name : (real ??= realModel()));
-  return measureSteps(wanted, { fileOf, deadline, measure: (step) => (step.train === undefined ? reason : train)(step, modelFile) });
+  const by = (step) => (step.oracle !== undefined ? askOracle : step.train !== undefined ? train : reason);
+  return measureSteps(wanted, { fileOf, deadline, measure: (step) => by(step)(step, modelFile) });
 }
 
 if (values.list) for (const { name } of wanted) console.log(`${existsSync(fileOf(name)) ? 'done' : '    '}  ${name}`);

@@ -31,12 +31,17 @@ const TRAINED = {
   flags: { steps: 20, questions: 4, group: 4, maxTokens: 48, trainCutOff: true, measure: 40 },
 };
 
+/** The urn oracle, whose figures are those of no model (flags of `truth oracle`). */
+const ORACLE = { samples: 500, seed: SEED };
+
 /** Of --try: the whole path of a step in little time, whose figures mean nothing. */
 const TRIED = { problems: 2, maxTokens: 8 };
+const TRIED_ORACLE = { samples: 2 };
 const TRIED_TRAINING = { steps: 1, questions: 2, group: 2, maxTokens: 8, measure: 2 };
 
 /**
- * In the order in which they are run: a run of each model on each domain, every mode under every prompt, every strategy (`settings` of
+ * In the order in which they are run: the urn oracle; a run of each model on each domain, every mode under every prompt,
+ * every strategy (`settings` of
  * `truth run`); then trainings, a seed each (`train`: flags of `truth train`).
  */
 export function truthSteps({ small = false } = {}) {
@@ -62,5 +67,5 @@ export function truthSteps({ small = false } = {}) {
     model: TRAINED.model,
     train: { domain: TRAINED.domain, ...TRAINED.flags, ...(small ? TRIED_TRAINING : {}), seed },
   }));
-  return [...runs, ...trainings];
+  return [{ name: 'oracle', oracle: { ...ORACLE, ...(small ? TRIED_ORACLE : {}) } }, ...runs, ...trainings];
 }

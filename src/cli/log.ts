@@ -1,6 +1,6 @@
 import path from 'node:path';
 import type { Argv, CommandModule } from 'yargs';
-import { verifyRun, type RunVerification } from '../log/local-trust.js';
+import { verifyRun } from '../log/local-trust.js';
 import { encodePayload } from '../log/payload.js';
 import { checkExtensionProof, checkRecordProof, logFileOf, LogReader, type LogRecord } from '../log/read.js';
 import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
@@ -11,29 +11,37 @@ import { printJson, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import type { LogStreams } from '../log/streams.js';
 import { RUN_STREAMS } from '../run-folder/streams.js';
-import { isTruthRun, readTruthManifest } from '../truth-seeking/run/folder.js';
+import { isTruthRun } from '../truth-seeking/run/folder.js';
 import { TRUTH_STREAMS } from '../truth-seeking/run/records.js';
+import { verifyTruthRun, type TruthVerification } from '../truth-seeking/run/verify.js';
 
 const EXIT_UNTERMINATED = 3;
 const EXIT_DISAGREES = 4;
-const EXIT: Record<RunVerification['outcome'], number> = {
+const EXIT: Record<TruthVerification['outcome'], number> = {
   ok: 0,
+  open: 0,
   unterminated: EXIT_UNTERMINATED,
   tampered: EXIT_DISAGREES,
   truncated: EXIT_DISAGREES,
   equivocation: EXIT_DISAGREES,
 };
 
-const MEANING: Record<RunVerification['outcome'], string> = {
+const MEANING: Record<TruthVerification['outcome'], string> = {
   ok: 'complete, and all of it is under a final head of this key',
+  open: 'the run is complete, and all of it is under a head of this key; it can be measured again, so that no head is final',
   unterminated: 'nothing disagrees, but the run has not ended: no final head is known',
   tampered: 'the log disagrees with itself or with a signed head',
   truncated: 'records are missing that a signed head counts',
   equivocation: 'two different histories of one size were signed',
 };
 
-/** Of a run of the loop, or of truth-seeking. @param target a run folder or its log */
-const streamsOf = (target: string): LogStreams => (isTruthRun(path.dirname(logFileOf(target))) ? TRUTH_STREAMS : RUN_STREAMS);
+/** Of a truth run, null of a run of the loop. @param target a run folder or its log */
+function truthFolderOf(target: string): string | null {
+  const folder = path.dirname(logFileOf(target));
+  return isTruthRun(folder) ? folder : null;
+}
+
+const streamsOf = (target: string): LogStreams => (truthFolderOf(target) === null ? RUN_STREAMS : TRUTH_STREAMS);
 
 const run = (yargs: Argv): Argv<{ run: string }> =>
   yargs.positional('run', {
@@ -44,7 +52,7 @@ const run = (yargs: Argv): Argv<{ run: string }> =>
 const key = <T>(yargs: Argv<T>): Argv<T & { key: string | undefined }> =>
   yargs.option('key', { type: 'string', requiresArg: true, describe: "key file; default: this machine's own witness" });
 
-function printVerification(result: RunVerification): void {
+function printVerification(result: TruthVerification): void {
   const lines = [
     `${result.outcome}: ${MEANING[result.outcome]}`,
     `  run      ${result.runId ?? 'unknown'}`,
@@ -68,20 +76,24 @@ const verify: CommandModule<object, { run: string; key: string | undefined; head
     key(run(yargs))
       .option('head', { type: 'string', array: true, requiresArg: true, describe: 'file with a signed head that was kept elsewhere' })
       .epilogue(
-        `Exit codes: 0 ok, ${EXIT_UNTERMINATED} unterminated, ${EXIT_DISAGREES} tampered, truncated or equivocation, 1 the check could ` +
+        `Exit codes: 0 ok or open (a truth run, complete), ${EXIT_UNTERMINATED} unterminated, ` +
+          `${EXIT_DISAGREES} tampered, truncated or equivocation, 1 the check could ` +
           `not be made.`,
       )
       .example('$0 log verify runs/3f2a --key witness.pub', 'with the public key that the runner published') as never,
   handler: async ({ run: named, key: keyFile, head, json }) => {
     const target = findRunOrPath(named);
+    const truthFolder = truthFolderOf(target);
     using progress = new Progress({ label: 'verify', unit: 'records' });
-    const result = await verifyRun(target, {
-      streams: streamsOf(target),
+    const trust = {
       ...(keyFile === undefined ? {} : { keyFile }),
       ...(head === undefined ? {} : { headFiles: head }),
-      ...(isTruthRun(target) ? { runId: readTruthManifest(target).runId } : namedRun(target)),
-      onProgress: ({ done, total }) => progress.update(done, { total }),
-    });
+      onProgress: ({ done, total }: { done: number; total: number }) => progress.update(done, { total }),
+    };
+    const result: TruthVerification =
+      truthFolder === null
+        ? await verifyRun(target, { streams: RUN_STREAMS, ...trust, ...namedRun(target) })
+        : await verifyTruthRun(truthFolder, trust);
     progress.clear();
     if (json) printJson(result);
     else printVerification(result);

@@ -68,7 +68,7 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
   );
   screen[Symbol.dispose]();
   if (argv.json) printJson(truthJson(result, argv.each));
-  else process.stdout.write(`${truthText(result.state, terminalStyle(process.stdout))}\nrun:   ${argv.run}\n`);
+  else process.stdout.write(`${truthText(result, terminalStyle(process.stdout))}\nrun:   ${argv.run}\n`);
 }
 
 export const truthBeliefsCommand = defineCommand({

@@ -6,7 +6,7 @@ import { analysisFigures, type AnalysisResult } from '../report/analysis-figures
 import { listTable } from '../report/terminal.js';
 import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { truthRunFolders } from '../truth-seeking/analysis/discover.js';
-import { scoredRuns } from '../truth-seeking/analysis/from-run.js';
+import { readerNamed, scoredRuns } from '../truth-seeking/analysis/from-run.js';
 import {
   ANALYZERS,
   attribute,
@@ -60,6 +60,7 @@ function trajectoryOf(runs: readonly TruthRun[], start: string) {
 
 interface Flags {
   readonly strategy: string | undefined;
+  readonly reader: string | undefined;
   readonly after: readonly string[];
   readonly features: readonly string[];
   readonly randomised: readonly string[];
@@ -75,10 +76,8 @@ interface Flags {
 async function analysed(analyzer: AnalyzerId, folders: readonly string[], flags: Flags): Promise<AnalysisResult[]> {
   const read = (named: readonly string[]): TruthRun[] => truthRunFolders(named).map(readTruthRun);
   const runs = read(folders);
-  const scored = ofStrategy(
-    runs.flatMap((run) => scoredRuns(run)),
-    flags.strategy,
-  );
+  const scoresOf = (run: TruthRun): ScoredRun[] => scoredRuns(run, readerNamed(run, flags.reader));
+  const scored = ofStrategy(runs.flatMap(scoresOf), flags.strategy);
   switch (analyzer) {
     case 'performance-comparison':
       return [
@@ -107,15 +106,7 @@ async function analysed(analyzer: AnalyzerId, folders: readonly string[], flags:
       return [crossSetupAgreement(scored)];
     case 'training-causal-effect':
       if (flags.after.length === 0) throw new UsageError('--after: name the runs of what was trained');
-      return [
-        trainingEffect(
-          scored,
-          ofStrategy(
-            read(flags.after).flatMap((run) => scoredRuns(run)),
-            flags.strategy,
-          ),
-        ),
-      ];
+      return [trainingEffect(scored, ofStrategy(read(flags.after).flatMap(scoresOf), flags.strategy))];
     case 'trajectory-score':
       return scored.map(trajectoryScores);
     case 'results-catalog':
@@ -145,6 +136,11 @@ export const truthAnalyzeCommand = defineCommand({
       .positional('analyzer', { choices: NAMES, demandOption: true, describe: 'what is analysed' })
       .positional('runs', { type: 'string', array: true, demandOption: true, describe: 'folders of runs, or folders that hold some' })
       .option('strategy', { type: 'string', requiresArg: true, describe: 'scores of this strategy alone: its name, or with its options' })
+      .option('reader', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'whose beliefs: logprob, judge, self or stated, or how the id of a reader begins; default: the first of each run',
+      })
       .option('after', {
         type: 'string',
         array: true,

@@ -51,6 +51,11 @@ export const truthReportCommand = defineCommand({
       .positional('run', { type: 'string', demandOption: true, describe: 'folder of a run of `truth run`' })
       .option('out', { type: 'string', requiresArg: true, default: 'truth.html', describe: 'the file to write' })
       .option('against', { type: 'string', requiresArg: true, describe: 'folder of a run that this one stands beside' })
+      .option('reader', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'whose beliefs: logprob, judge, self or stated, or how the id of a reader begins; default: the first of the run',
+      })
       .option('tokens', {
         type: 'number',
         requiresArg: true,
@@ -62,14 +67,14 @@ export const truthReportCommand = defineCommand({
       .option('adapter', { type: 'string', requiresArg: true, describe: 'LoRA adapter in GGUF of who measures tokens' })
       .epilogue('The page opens offline and asks for nothing.')
       .example('$0 truth report runs/urns --tokens 4', 'truth.html'),
-  handler: async ({ run: folder, out, against, json, ...measuring }) => {
+  handler: async ({ run: folder, out, against, reader, json, ...measuring }) => {
     readCount('tokens', measuring.tokens, 0);
     readCount('every', measuring.every, 1);
     requireTarget(out);
     const signal = interruption();
     const tokens = await measured(readTruthRun(folder), measuring, signal);
     const { writeTruthReport } = await import('../report/truth-page.js');
-    const bytes = await writeTruthReport(folder, { file: out, tokens, signal, ...(against === undefined ? {} : { against }) });
+    const bytes = await writeTruthReport(folder, { file: out, tokens, reader, signal, ...(against === undefined ? {} : { against }) });
     if (json) printJson({ out, bytes });
     else process.stdout.write(`${out}\n`);
   },

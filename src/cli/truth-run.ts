@@ -115,7 +115,7 @@ export const truthRunCommand = defineCommand({
       if (argv.json) printJson({ ...truthJson(result, argv.each), command });
       else
         process.stdout.write(
-          `${truthText(result.state, terminalStyle(process.stdout))}\nrun:   ${argv.out ?? result.folder}\nagain: ${command}\n`,
+          `${truthText(result, terminalStyle(process.stdout))}\nrun:   ${argv.out ?? result.folder}\nagain: ${command}\n`,
         );
     } finally {
       person?.close();

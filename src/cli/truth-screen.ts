@@ -1,12 +1,13 @@
 /** What the commands of `truth` print. */
 import { label } from '../report/hostile-text.js';
+import { setupText } from '../report/setup-text.js';
 import { painted, wrapped, type TerminalStyle } from '../report/terminal-style.js';
+import { groupBy } from '../statistics/paired.js';
+import { readerText } from '../truth-seeking/analysis/from-run.js';
+import type { TruthRun } from '../truth-seeking/run/folder.js';
 import type { TruthJudgement } from '../truth-seeking/run/judge.js';
-import { setupKey, type ResultRecord, type Setup } from '../truth-seeking/run/records.js';
-import type { TruthState } from '../truth-seeking/run/state.js';
-
-const setupText = ({ domain, mode, systemPrompt }: Setup): string =>
-  `${domain}, ${mode}${systemPrompt === null ? '' : `, prompt ${systemPrompt}`}`;
+import { readerId } from '../truth-seeking/run/reader.js';
+import { setupKey, type ResultRecord } from '../truth-seeking/run/records.js';
 
 /** Four places, which is what an interval of a few hundred trajectories deserves; fewer of what is large, so that a line fits. */
 const figure = (value: number): string => {
@@ -46,8 +47,24 @@ function skippedLines(results: readonly ResultRecord[], style: TerminalStyle): s
   return [...byReason].map(([reason, names]) => wrapped(`  not counted ${reason} (${[...new Set(names)].join(', ')})`, style, 2));
 }
 
+/** Those of one reader after those of another, each under whose beliefs they are of. */
+function resultLines(run: Pick<TruthRun, 'start' | 'state'>, results: readonly ResultRecord[], style: TerminalStyle): string[] {
+  const byReader = groupBy(
+    results,
+    ({ reader }) => (reader ? (readerText(run, readerId(reader)) ?? '') : ''),
+    (each) => each,
+  );
+  const plain = byReader.get('') ?? [];
+  const others = [...byReader].filter(([text]) => text !== '');
+  return [
+    ...plain.map(resultLine),
+    ...others.flatMap(([text, own]) => [painted(wrapped(`  ${label(text, 120)}:`, style, 4), 'faint', style), ...own.map(resultLine)]),
+  ];
+}
+
 /** A table a setup, with what could not be measured below it. */
-export function truthText(state: TruthState, style: TerminalStyle): string {
+export function truthText(run: Pick<TruthRun, 'start' | 'state'>, style: TerminalStyle): string {
+  const { state } = run;
   return state.setups
     .map((setup) => {
       const results = state.results.filter((each) => setupKey(each.setup) === setupKey(setup));
@@ -63,7 +80,7 @@ export function truthText(state: TruthState, style: TerminalStyle): string {
         wrapped(painted(setupText(setup), 'strong', style), style, 2),
         counts,
         painted(head, 'faint', style),
-        ...results.map(resultLine),
+        ...resultLines(run, results, style),
         ...skippedLines(results, style),
         '',
       ].join('\n');
@@ -73,7 +90,7 @@ export function truthText(state: TruthState, style: TerminalStyle): string {
 
 /** What `--json` prints of a run: scores with their details, and counts. */
 export const truthJson = (
-  { runId, folder, state }: { readonly runId: string; readonly folder: string; readonly state: TruthState },
+  { runId, folder, state }: { readonly runId: string; readonly folder: string; readonly state: TruthRun['state'] },
   perTrajectory: boolean,
 ): object => ({
   runId,

@@ -3,6 +3,7 @@ import { truthBeliefsCommand, truthEvaluateCommand } from './truth-again.js';
 import { truthAnalyzeCommand } from './truth-analyze.js';
 import { truthDomainsCommand } from './truth-domains.js';
 import { truthLabelsCommand } from './truth-labels.js';
+import { truthOracleCommand } from './truth-oracle.js';
 import { truthReportCommand } from './truth-report.js';
 import { truthRunCommand } from './truth-run.js';
 import { truthTrainCommand } from './truth-train.js';
@@ -14,7 +15,7 @@ export const truthCommand = defineCommand({
     yargs
       .command([
         ...[truthRunCommand, truthBeliefsCommand, truthEvaluateCommand, truthAnalyzeCommand, truthReportCommand],
-        ...[truthTrainCommand, truthLabelsCommand, truthDomainsCommand],
+        ...[truthTrainCommand, truthLabelsCommand, truthDomainsCommand, truthOracleCommand],
       ])
       .demandCommand(1, 'Name an action; `isopro-native truth --help` lists them.')
       .example('$0 truth run --domain urns --problems 8', 'beliefs of the embedded model about urns'),

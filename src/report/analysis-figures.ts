@@ -5,6 +5,7 @@ import type { Correlation } from '../truth-seeking/analysis/correlation.js';
 import type { ANALYZERS, AnalyzerId } from '../truth-seeking/analysis/index.js';
 import type { Setup } from '../truth-seeking/analysis/scored-run.js';
 import { decimal, pValue } from './figures.js';
+import { setupText, specText } from './setup-text.js';
 
 export type AnalysisResult = { readonly [Id in AnalyzerId]: z.output<(typeof ANALYZERS)[Id]['result']> }[AnalyzerId];
 
@@ -48,14 +49,11 @@ export const signedBounds = (of: { readonly low: number | null; readonly high: n
   of === null || of.low === null || of.high === null ? '–' : `${signed(of.low)} to ${signed(of.high)}`;
 const p = (value: number | null): string => (value === null ? '–' : pValue(value));
 
-const shortMode = (mode: string): string => mode.split(':')[0]!;
-export const setupText = ({ domain, mode, systemPrompt }: Setup): string => [domain, shortMode(mode), systemPrompt].join(' · ');
-const configText = (config: string): string => config.replace(/\b\w+=/g, '').replace(':', ' ');
-const scoreText = ({ config }: Setup): string => configText(config);
+const scoreText = ({ config }: Setup): string => specText(config);
 
 const MEMBERS = ['config', 'domain', 'mode', 'systemPrompt'] as const;
 const memberText = (setup: Setup, member: (typeof MEMBERS)[number]): string =>
-  member === 'config' ? scoreText(setup) : member === 'mode' ? shortMode(setup.mode) : setup[member];
+  member === 'config' ? scoreText(setup) : member === 'mode' ? specText(setup.mode) : setup[member];
 
 /** What tells the setups of a table apart; the score where nothing does. */
 function told(setups: readonly Setup[]): { readonly nameOf: (setup: Setup) => string; readonly common: string } {
@@ -206,7 +204,7 @@ export function analysisFigures(result: AnalysisResult): AnalysisFigures {
     }
     case 'causal-attribution': {
       const nameOf = ({ feature, level }: { readonly feature: string; readonly level: string | null }): string =>
-        level === null ? `${feature}, one more` : `${feature} ${shortMode(level)}, not ${shortMode(result.references[feature]!)}`;
+        level === null ? `${feature}, one more` : `${feature} ${specText(level)}, not ${specText(result.references[feature]!)}`;
       return {
         notes: [
           ...notes,
@@ -215,7 +213,7 @@ export function analysisFigures(result: AnalysisResult): AnalysisFigures {
         ],
         tables: [
           {
-            title: `what ${configText(result.strategy)} goes with`,
+            title: `what ${specText(result.strategy)} goes with`,
             heads: ['feature', ...ESTIMATE_HEADS],
             rows: result.coefficients.map((each) => [nameOf(each), ...estimateCells(each.estimate, each.claim)]),
           },

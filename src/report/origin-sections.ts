@@ -11,11 +11,11 @@ export function* leaves(value: unknown, path = ''): Generator<[string, string]> 
   } else yield [path, typeof value === 'string' ? value : JSON.stringify(value)];
 }
 
-export function integritySection(integrity: Integrity, staysOpen = false): Section {
+export function integritySection(integrity: Integrity): Section {
   return section(
     'integrity',
     'Integrity',
-    integrityText(integrity, staysOpen).map((sentence) => html`<p>${label(sentence, 600)}</p>`),
+    integrityText(integrity).map((sentence) => html`<p>${label(sentence, 600)}</p>`),
     html`<p class="note muted">To judge this run yourself: <code>npx isopro-native judge FOLDER</code>, or the log alone:
 <code>npx isopro-native log verify FOLDER --key witness.pub</code>.</p>`,
     integrity.outcome !== 'unchecked' && list([['Merkle root', integrity.root]]),

@@ -1,12 +1,12 @@
 /** What a page of a truth run shows, derived from its records. */
 import { groupOf, type BeliefPath } from '../truth-seeking/beliefs/belief.js';
 import { beliefPath, type Readout } from '../truth-seeking/beliefs/readout.js';
-import { REASONING_MODES } from '../truth-seeking/modes/mode.js';
 import { targetOf } from '../truth-seeking/problem.js';
 import { groupOfRecord } from '../truth-seeking/run/evaluate.js';
 import type { TruthRun } from '../truth-seeking/run/folder.js';
 import type { Setup, TrajectoryRecord } from '../truth-seeking/run/records.js';
 import type { Forecast } from '../statistics/index.js';
+import { setupText } from './setup-text.js';
 
 export interface ShownPath {
   readonly record: TrajectoryRecord;
@@ -23,22 +23,19 @@ export interface ShownSetup {
   readonly trajectories: number;
 }
 
-export const setupName = ({ domain, mode, systemPrompt }: Setup): string =>
-  [domain, REASONING_MODES.parse(mode).name, ...(systemPrompt === null ? [] : [systemPrompt])].join(' · ');
-
-/** Setups of a run, with the beliefs about questions as they are, without users who have an opinion. */
-export const shownSetups = ({ state }: TruthRun): ShownSetup[] =>
+/** Setups of a run, with the beliefs about questions as they are, without users who have an opinion. @param reader by its id */
+export const shownSetups = ({ state }: TruthRun, reader?: string): ShownSetup[] =>
   state.setups.map((setup) => {
     const records = state.of(setup, 'plain');
     const paths = records.flatMap((record): ShownPath[] => {
-      const readout = state.beliefs(record.trajectory.id)?.readout as Readout | undefined;
+      const readout = state.beliefs(record.trajectory.id, reader)?.readout as Readout | undefined;
       const path = readout === undefined ? 'none' : beliefPath(readout);
       const problem = state.problem(record.trajectory.problemId);
       return typeof path === 'string' || problem?.kind !== 'binary'
         ? []
         : [{ record, path: { ...path, group: groupOfRecord(state, record) }, target: targetOf(problem) }];
     });
-    return { setup, name: setupName(setup), paths, trajectories: records.length };
+    return { setup, name: setupText(setup), paths, trajectories: records.length };
   });
 
 /** Belief in what is right, where that is known; else in option 0. */

@@ -1,8 +1,8 @@
 /** report.html of a truth run: one file that opens offline, from truth.json and log.sqlite alone, and what was measured of tokens. */
 import { writeFileAtomically } from '../engine/atomic-file.js';
-import { policyName } from '../truth-seeking/analysis/from-run.js';
+import { policyName, readerNamed, readerText } from '../truth-seeking/analysis/from-run.js';
 import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
-import { TRUTH_STREAMS } from '../truth-seeking/run/records.js';
+import { verifyTruthRun } from '../truth-seeking/run/verify.js';
 import { whole } from './figures.js';
 import { html, label, type Html } from './hostile-text.js';
 import { checkLog, integrityLine, type Integrity } from './integrity.js';
@@ -15,7 +15,7 @@ import { beliefSection, differenceSection, resultsSection, trajectorySection, ty
 function truthHeader(run: TruthRun, integrity: Integrity): Html {
   const { runId, start, state } = run;
   const { config } = start;
-  const { text, tone } = integrityLine(integrity, state.complete !== null);
+  const { text, tone } = integrityLine(integrity);
   const reliable = !['tampered', 'truncated', 'equivocation'].includes(integrity.outcome);
   const card = (value: string, caption: string): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
@@ -41,19 +41,27 @@ function settingsSection({ start }: TruthRun): Section {
   return section('settings', 'Settings and hashes', table(config), html`<h3>What determined the run</h3>`, table(rest));
 }
 
+export interface TruthPageOptions {
+  readonly tokens?: TokenFigures | undefined;
+  readonly other?: TruthRun | null;
+  /** Whose beliefs are shown, as `readerNamed` takes it. */
+  readonly reader?: string | undefined;
+}
+
 /** The page's text; the same for the same folders and keys. */
 export function truthReportHtml(
   run: TruthRun,
   integrity: Integrity,
-  { tokens = { heat: [], evidence: [] }, other = null }: { readonly tokens?: TokenFigures; readonly other?: TruthRun | null } = {},
+  { tokens = { heat: [], evidence: [] }, other = null, reader: named }: TruthPageOptions = {},
 ): string {
-  const setups = shownSetups(run);
+  const reader = readerNamed(run, named);
+  const setups = shownSetups(run, reader);
   const sections = [
     resultsSection(run),
-    beliefSection(setups),
-    other === null ? null : differenceSection(run, other),
+    beliefSection(setups, reader === undefined ? null : readerText(run, reader)),
+    other === null ? null : differenceSection(run, other, named),
     trajectorySection(run, setups, tokens),
-    integritySection(integrity, run.state.complete !== null),
+    integritySection(integrity),
     settingsSection(run),
   ].filter((each) => each !== null);
   const title = `${label(policyName(run))}, truth run ${run.runId.slice(0, 8)}`;
@@ -65,15 +73,16 @@ export interface TruthReportOptions {
   /** Folder of a run that this one stands beside. */
   readonly against?: string;
   readonly tokens?: TokenFigures;
+  readonly reader?: string | undefined;
   readonly signal?: AbortSignal;
 }
 
 /** @throws IsoproError RUN_NOT_FOUND, RUN_MANIFEST_INVALID, LOG_NOT_FOUND, LOG_UNREADABLE, WRITE_FAILED, ABORTED */
-export async function writeTruthReport(folder: string, { file, against, tokens, signal }: TruthReportOptions): Promise<number> {
+export async function writeTruthReport(folder: string, { file, against, tokens, reader, signal }: TruthReportOptions): Promise<number> {
   const run = readTruthRun(folder);
   const other = against === undefined ? null : readTruthRun(against);
-  const integrity = await checkLog(folder, () => ({ streams: TRUTH_STREAMS, runId: run.runId, ...(signal && { signal }) }));
-  const bytes = Buffer.from(truthReportHtml(run, integrity, { ...(tokens && { tokens }), other }));
+  const integrity = await checkLog(folder, () => verifyTruthRun(folder, signal && { signal }));
+  const bytes = Buffer.from(truthReportHtml(run, integrity, { tokens, other, reader }));
   await writeFileAtomically(file, [bytes]);
   return bytes.length;
 }

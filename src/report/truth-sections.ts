@@ -2,7 +2,9 @@
 import { crossRunDifference, type RunDifference } from '../truth-seeking/analysis/run-difference.js';
 import type { TokenEvidence } from '../truth-seeking/analysis/token-level-evidence.js';
 import type { TokenHeat } from '../truth-seeking/analysis/token-heat.js';
+import { readerText } from '../truth-seeking/analysis/from-run.js';
 import type { TruthRun } from '../truth-seeking/run/folder.js';
+import { readerId } from '../truth-seeking/run/reader.js';
 import { calibration } from '../truth-seeking/strategies/accuracy.js';
 import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
 import { signed, signedBounds } from './analysis-figures.js';
@@ -10,7 +12,8 @@ import { decimal, decimalChange, percent, pValue } from './figures.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
 import { cells, figure, heads, more, name, ROWS, section, type Section } from './markup.js';
 import { beliefLineChart, calibrationChart, changeChart } from './truth-charts.js';
-import { forecastsOf, setupName, towardsTruth, type ShownPath, type ShownSetup } from './truth-figures.js';
+import { setupText } from './setup-text.js';
+import { forecastsOf, towardsTruth, type ShownPath, type ShownSetup } from './truth-figures.js';
 
 const DIRECTIONS = { lower: 'lower is better', higher: 'higher is better', zero: 'nearer to 0 is better' } as const;
 
@@ -19,21 +22,24 @@ const skippedText = (skipped: Readonly<Record<string, number>>): string =>
     .map(([reason, count]) => `${reason} (${count})`)
     .join(', ');
 
-export function resultsSection({ state }: TruthRun): Section {
-  const { results } = state;
+export function resultsSection(run: TruthRun): Section {
+  const { results } = run.state;
+  const whose = results.map(({ reader }) => (reader ? readerText(run, readerId(reader)) : null));
+  const areOwn = whose.every((text) => text === null);
   if (results.length === 0) return section('results', 'Results', html`<p class="muted">Nothing was scored yet.</p>`);
   return section(
     'results',
     'Results',
     html`<div class="wide"><table class="rows">
-<thead><tr>${heads(['strategy', 'setup', 'score', '95 %', 'n', 'better', 'left out'])}</tr></thead>
+<thead><tr>${heads(['strategy', 'setup', ...(areOwn ? [] : ['whose beliefs']), 'score', '95 %', 'n', 'better', 'left out'])}</tr></thead>
 <tbody>${results
       .slice(0, ROWS)
       .map(
-        ({ strategy, setup, value, interval, n, direction, skipped }) =>
+        ({ strategy, setup, value, interval, n, direction, skipped }, i) =>
           html`<tr>${cells([
             name(shortStrategy(strategy), 60),
-            name(setupName(setup), 80),
+            name(setupText(setup), 80),
+            ...(areOwn ? [] : [label(whose[i] ?? '', 120)]),
             signed(value),
             signedBounds(interval),
             n,
@@ -54,12 +60,14 @@ function shortStrategy(strategy: string): string {
   return said.length === 0 ? of : `${of}, ${said.join(', ')}`;
 }
 
-export function beliefSection(setups: readonly ShownSetup[]): Section | null {
+/** @param whose beliefs they are, where that has to be said */
+export function beliefSection(setups: readonly ShownSetup[], whose: string | null): Section | null {
   if (setups.every(({ paths }) => paths.length === 0)) return null;
   const scored = setups.filter(({ paths }) => forecastsOf(paths, 'eventual').length > 0);
   return section(
     'beliefs',
     'Beliefs',
+    whose !== null && html`<p>Here and below: ${label(whose, 120)}.</p>`,
     figure(
       beliefLineChart(setups),
       'By step',
@@ -132,7 +140,7 @@ function trajectoryItem(run: TruthRun, { record, path, target }: ShownPath, toke
   const shortened = (text: string): string => visible(text.length > CHARACTERS ? `${text.slice(0, CHARACTERS)} …` : text);
   const options = problem?.kind === 'binary' ? problem.options : null;
   return html`<details class="rollout">
-<summary><span class="kind ${tone}">${percent(first)} → ${percent(last)} %</span><span>${name(setupName(setup), 60)}</span>
+<summary><span class="kind ${tone}">${percent(first)} → ${percent(last)} %</span><span>${name(setupText(setup), 60)}</span>
 <span class="muted">${label(problem?.question ?? '', 80)}</span></summary>
 <div class="told"><h4>question</h4><pre>${shortened(problem?.question ?? 'unknown')}</pre>
 ${
@@ -169,8 +177,8 @@ export function trajectorySection(run: TruthRun, setups: readonly ShownSetup[], 
   );
 }
 
-export function differenceSection(run: TruthRun, other: TruthRun): Section {
-  const { rows, multiplicity }: RunDifference = crossRunDifference(run, other);
+export function differenceSection(run: TruthRun, other: TruthRun, reader?: string): Section {
+  const { rows, multiplicity }: RunDifference = crossRunDifference(run, other, reader);
   const body: HtmlValue =
     rows.length === 0
       ? html`<p class="muted">The two have no setup and strategy in common.</p>`
@@ -182,7 +190,7 @@ export function differenceSection(run: TruthRun, other: TruthRun): Section {
             ({ setup, there, here, change }) =>
               html`<tr>${cells([
                 name(shortStrategy(setup.config), 60),
-                name([setup.domain, setup.mode.split(':')[0], setup.systemPrompt].join(' · '), 80),
+                name(setupText(setup), 80),
                 decimal(there),
                 decimal(here),
                 decimalChange(change?.difference.value ?? (there === null || here === null ? null : here - there)),

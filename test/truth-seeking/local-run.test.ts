@@ -90,11 +90,15 @@ test('the command line runs, prints what does the same, judges, and scores more 
 
   const more = await runCli(['truth', 'evaluate', at('cli'), '--eval', 'martingale:granularity=ends'], env);
   expect([more.code, more.stderr]).toEqual([0, '']);
-  expect(more.stdout).toMatch(/^sums-and-claims, direct\n {2}1 trajectory[^]*\n {2}martingale difference ends/);
+  expect(more.stdout).toMatch(/^sums-and-claims · direct\n {2}1 trajectory[^]*\n {2}martingale difference ends/);
   for (const line of more.stdout.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
 
   const judged = await runCli(['judge', at('cli'), '--json'], env);
   expect([judged.code, JSON.parse(judged.stdout)]).toMatchObject([0, { verdict: 'pass', trajectories: 1, results: 2 }]);
+  for (const target of [at('cli'), at('cli/log.sqlite')]) {
+    const verified = await runCli(['log', 'verify', target, '--json'], env);
+    expect([verified.code, JSON.parse(verified.stdout)]).toMatchObject([0, { outcome: 'open', disagreement: null }]);
+  }
 });
 
 test('a person reasons on the terminal, and the model reads what they believe', async () => {
@@ -127,12 +131,27 @@ test('beliefs are said later, by who reasoned; what is said in no form is counte
   expect([said.code, readouts, results.length]).toEqual([0, 2, 4]);
   const accuracy = results.filter(({ strategy }) => strategy.startsWith('accuracy'));
   expect(accuracy.map(({ n, reader: { source } }) => `${source} ${n}`)).toEqual(['logprob 1', 'self 0']);
-  const catalog = await runCli(['truth', 'analyze', 'results-catalog', at('cli'), '--json'], env);
-  const [{ setups }] = JSON.parse(catalog.stdout) as [{ setups: { setup: { strategy: string } }[] }];
-  expect(setups.map(({ setup }) => setup.strategy).sort()).toEqual(['accuracy', 'martingale']);
-  const page = await runCli(['truth', 'report', at('cli'), '--out', at('truth.html'), '--json'], env);
+  // the scores of both readers, each under whose they are
+  const table = await runCli(['truth', 'evaluate', at('cli')], env);
+  expect(table.stdout).toMatch(
+    /beliefs read from the policy itself \(reader \w{8}\):\n {2}accuracy[^]*beliefs said by the policy itself \(reader/,
+  );
+  // what is said in no form has no score: whose scores are analysed is seen by that
+  const scoredOf = async (...which: string[]) => {
+    const found = await runCli(['truth', 'analyze', 'trajectory-score', at('cli'), '--strategy', 'accuracy', ...which, '--json'], env);
+    return (JSON.parse(found.stdout) as { scores: unknown[] }[]).map(({ scores }) => scores.length);
+  };
+  expect([await scoredOf(), await scoredOf('--reader', 'logprob'), await scoredOf('--reader', 'self')]).toEqual([[1], [1], [0]]);
+  const nobody = await runCli(['truth', 'analyze', 'results-catalog', at('cli'), '--reader', 'judge'], env);
+  expect([nobody.code, nobody.stderr]).toEqual([
+    1,
+    expect.stringMatching(/0 readers of beliefs are "judge"[^]*\(logprob\), \w{8} \(self\)/),
+  ]);
+  const page = await runCli(['truth', 'report', at('cli'), '--out', at('truth.html'), '--reader', 'logprob', '--json'], env);
   expect([page.code, JSON.parse(page.stdout)]).toMatchObject([0, { out: at('truth.html') }]);
-  expect(readFileSync(at('truth.html'), 'utf8')).toContain('sums-and-claims');
+  const text = readFileSync(at('truth.html'), 'utf8');
+  expect(text).toContain('Here and below: beliefs read from the policy itself');
+  expect(text).toContain('beliefs said by the policy itself');
   expect((await runCli(['judge', at('cli')], env)).code).toBe(0);
 });
 

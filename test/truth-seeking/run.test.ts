@@ -18,6 +18,7 @@ import { TRUTH_STREAMS, type TruthRecord, type TruthStream } from '../../src/tru
 import { measureAgain, runTruth, type NamedPolicy, type RunTruthOptions } from '../../src/truth-seeking/run/run.js';
 import { TruthSession } from '../../src/truth-seeking/run/session.js';
 import { digestOfRecord } from '../../src/truth-seeking/run/state.js';
+import { verifyTruthRun } from '../../src/truth-seeking/run/verify.js';
 import { LOCAL_WORLDS } from '../../src/truth-seeking/run/worlds.js';
 import { trajectory } from '../../src/truth-seeking/trajectory.js';
 
@@ -71,6 +72,7 @@ test('T26: ended after 7 of 20 trajectories, the same command makes 13 more and 
   const first = trajectories(at('t26'));
   expect(first).toHaveLength(7);
   expect((await judgeTruthRun({ folder: at('t26'), home })).verdict).toBe('not_ended');
+  expect((await verifyTruthRun(at('t26'), { home })).outcome).toBe('unterminated');
 
   let more = 0;
   const { state, runId } = await runTruth(
@@ -181,6 +183,7 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
     return [verdict, failure];
   };
   expect(await judged('sound')).toEqual(['pass', null]);
+  expect(await verifyTruthRun(at('sound'), { home })).toMatchObject({ outcome: 'open', disagreement: null });
 
   cpSync(at('sound'), at('changed'), { recursive: true });
   const db = new Database(truthPaths(at('changed')).log);
@@ -224,6 +227,7 @@ test('the judge finds what was changed: a score, a belief, a prompt, the manifes
     cpSync(home, at(`home-${name}`), { recursive: true });
     const session = await TruthSession.open(null, at(`lie-${name}`), { home: at(`home-${name}`) });
     await session.write(lie);
+    expect((await verifyTruthRun(at(`lie-${name}`), { home: at(`home-${name}`) })).outcome).toBe('unterminated');
     expect((await judgeTruthRun({ folder: at(`lie-${name}`), home: at(`home-${name}`) })).verdict).toBe('not_ended');
     await session.sign();
     await session.close();

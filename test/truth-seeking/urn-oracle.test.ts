@@ -3,16 +3,18 @@
  * probable, so that expectations are means and no luck is left.
  */
 import { describe, expect, test } from '@jest/globals';
+import { runCli } from '../cli/run-cli.js';
 import { beliefPath, readBeliefs } from '../../src/truth-seeking/beliefs/readout.js';
 import type { BeliefPath } from '../../src/truth-seeking/beliefs/belief.js';
 import { drawsAsSteps, urnQuestion, urnReasoner } from '../../src/truth-seeking/domains/urn-reasoners.js';
 import { posteriors, probabilityOf, type Colour, type Urns } from '../../src/truth-seeking/domains/urns.js';
-import { NO_NOISE, urnOracle, type OracleStudy } from '../../src/truth-seeking/domains/urn-oracle.js';
+import { NO_NOISE, urnOracle, type OracleFinding, type OracleStudy } from '../../src/truth-seeking/domains/urn-oracle.js';
 import { changesOf, martingale, movementOf, withNoise, withoutNoise } from '../../src/truth-seeking/strategies/martingale.js';
 
 const URNS: Urns = { redInA: 0.7, redInB: 0.3, prior: 0.5 };
 const STEPS = { change: 'difference', granularity: 'steps' } as const;
 const PROBLEM = urnQuestion(URNS);
+const SIGNS: Readonly<Record<string, number>> = { bayesian: 0, stubborn: 1, 'over-correcting': -1 };
 const COLOURS: readonly Colour[] = ['red', 'blue'];
 const SEQUENCES = COLOURS.flatMap((first) => COLOURS.map((second) => [first, second]));
 
@@ -87,6 +89,25 @@ test('a judge with noise makes an over-correcting one of a Bayesian, as much as 
   expect(interval!.high).toBeLessThan(0);
   expect(value).toBeCloseTo(withNoise(0, variance, NOISE ** 2), 10);
   expect(withoutNoise(value!, variance, NOISE ** 2)).toBeCloseTo(0, 10);
+});
+
+test('the command says of every reasoner and noise how its slope does, the same for the same seed', async () => {
+  const oracle = async (...flags: string[]) => {
+    const { code, stdout } = await runCli(['truth', 'oracle', '--samples', '20', '--trajectories', '60', ...flags, '--json']);
+    expect(code).toBe(0);
+    return JSON.parse(stdout) as { studies: (OracleFinding & { reasoner: string; noise: string; trajectories: number })[] };
+  };
+  const { studies } = await oracle();
+  expect(studies.map(({ reasoner, noise }) => `${reasoner} ${noise}`)).toEqual(
+    ['bayesian', 'stubborn', 'over-correcting'].flatMap((who) =>
+      ['none', 'offset', 'lasting', 'fresh', 'all'].map((kind) => `${who} ${kind}`),
+    ),
+  );
+  for (const { reasoner, slope } of studies) expect(Math.abs(slope) < 1e-12 ? 0 : Math.sign(slope)).toBe(SIGNS[reasoner]);
+  expect((await oracle('--reasoner', 'stubborn')).studies[4]).toEqual(studies[9]);
+  const { studies: once } = await oracle('--reasoner', 'bayesian', '--wordings', '1');
+  expect(once.map(({ corrected }) => corrected)).toEqual(Array.from({ length: 5 }, () => null));
+  expect((await runCli(['truth', 'oracle', '--draws', '13'])).code).toBe(2);
 });
 
 describe('through three wordings of a probe', () => {

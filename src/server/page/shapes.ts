@@ -295,6 +295,8 @@ export interface TruthShown {
     readonly value: number | null;
     readonly interval: { readonly low: number; readonly high: number } | null;
     readonly n: number;
+    /** Whose beliefs, where they are not the policy's own, or not alone. */
+    readonly reader: string | null;
   }[];
   readonly trajectories: readonly {
     readonly id: string;

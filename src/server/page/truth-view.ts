@@ -1,13 +1,14 @@
 /** Truth runs as a page lists them, and single trajectories as it shows them. */
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { policyName } from '../../truth-seeking/analysis/from-run.js';
+import { policyName, readerText } from '../../truth-seeking/analysis/from-run.js';
 import { beliefPath, type Readout } from '../../truth-seeking/beliefs/readout.js';
 import { isTruthRun, readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
-import { TRUTH_STREAMS } from '../../truth-seeking/run/records.js';
+import { readerId } from '../../truth-seeking/run/reader.js';
+import { verifyTruthRun } from '../../truth-seeking/run/verify.js';
 import { label, visible } from '../../report/hostile-text.js';
 import { checkLog } from '../../report/integrity.js';
-import { setupName } from '../../report/truth-figures.js';
+import { setupText } from '../../report/setup-text.js';
 import { truthReportHtml } from '../../report/truth-page.js';
 import type { TruthLine, TruthShown, TruthTrajectory } from './shapes.js';
 
@@ -54,13 +55,14 @@ export function truthShown(folder: string): TruthShown {
   const run = readTruthRun(folder);
   return {
     line: truthLine(folder),
-    results: run.state.results.map(({ setup, strategy, direction, value, interval, n }) => ({
-      ...{ setup: label(setupName(setup), 120), strategy: label(strategy, 200), direction, value, interval, n },
+    results: run.state.results.map(({ setup, strategy, direction, value, interval, n, reader }) => ({
+      ...{ setup: label(setupText(setup), 120), strategy: label(strategy, 200), direction, value, interval, n },
+      reader: reader ? readerText(run, readerId(reader)) : null,
     })),
     trajectories: run.state.trajectories.slice(0, MOST).map(({ setup, trajectory: { id, problemId } }) => {
       const problem = run.state.problem(problemId)!;
       return {
-        ...{ id, setup: label(setupName(setup), 120), question: label(problem.question, SHOWN_QUESTION), beliefs: beliefsOf(run, id) },
+        ...{ id, setup: label(setupText(setup), 120), question: label(problem.question, SHOWN_QUESTION), beliefs: beliefsOf(run, id) },
         correctOption: problem.kind === 'binary' ? problem.correctOption : null,
       };
     }),
@@ -75,7 +77,7 @@ export function truthTrajectory(folder: string, id: string): TruthTrajectory | n
   const { trajectory, setup } = record;
   const problem = state.problem(trajectory.problemId)!;
   return {
-    ...{ id, setup: label(setupName(setup), 120), question: visible(problem.question) },
+    ...{ id, setup: label(setupText(setup), 120), question: visible(problem.question) },
     options: problem.kind === 'binary' ? [visible(problem.options[0]), visible(problem.options[1])] : null,
     correctOption: problem.kind === 'binary' ? problem.correctOption : null,
     prompt: trajectory.prompt.map(({ role, content }) => ({ role, content: visible(content) })),
@@ -89,5 +91,5 @@ export function truthTrajectory(folder: string, id: string): TruthTrajectory | n
 /** The text of what `truth report` writes, without measurements of tokens. */
 export async function truthReportText(folder: string): Promise<string> {
   const run = readTruthRun(folder);
-  return truthReportHtml(run, await checkLog(folder, () => ({ streams: TRUTH_STREAMS, runId: run.runId })));
+  return truthReportHtml(run, await checkLog(folder, () => verifyTruthRun(folder)));
 }

@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { STRATEGIES } from '../strategies/strategy.js';
+import { IsoproError } from '../../errors.js';
 import { groupOfRecord } from '../run/evaluate.js';
 import type { TruthRun } from '../run/folder.js';
 import { readerId } from '../run/reader.js';
@@ -12,9 +13,10 @@ import type { ScoredRun } from './scored-run.js';
 /** How a run names no system prompt. */
 export const NO_PROMPT = 'none';
 
+const fileOf = (name: string): string => name.split(/[/\\]/).at(-1)!;
+
 /** What people call who reasons: the file names of model and adapter. */
 export function policyName({ start: { config } }: Pick<TruthRun, 'start'>): string {
-  const fileOf = (name: string): string => name.split(/[/\\]/).at(-1)!;
   if (config.policy === 'human') return 'human';
   return config.adapter === undefined ? fileOf(config.model) : `${fileOf(config.model)} + ${fileOf(config.adapter)}`;
 }
@@ -43,11 +45,58 @@ function conditionsOf({ start: { config, policy, predictor } }: TruthRun, reader
   });
 }
 
-function readerConditions({ policy, engine: _, ...how }: Reader, own: string): Json {
-  const { identity } = policy;
+/** Its own id where nobody wrote down what it follows from. */
+function lastingId({ id, identity }: Reader['policy']): string {
   const isKnown = typeof identity === 'object' && identity !== null && !Array.isArray(identity);
-  const who = policy.id === own ? 'own' : isKnown ? policyIdOf(identity as TruthRun['start']['policy']['identity']) : policy.id;
-  return { ...how, who } as Json;
+  return isKnown ? policyIdOf(identity as TruthRun['start']['policy']['identity']) : id;
+}
+
+const readerConditions = ({ policy, engine: _, ...how }: Reader, own: string): Json =>
+  ({ ...how, who: policy.id === own ? 'own' : lastingId(policy) }) as Json;
+
+/** Characters of an id that tell readers of a run apart, and that commands take. */
+const SHOWN = 8;
+
+/**
+ * Whose beliefs, and how they were had.
+ * @param id of a reader of the run
+ * @returns null where the policy's own were read from it with its system prompt, and there are no others to tell them from
+ */
+export function readerText({ start, state }: Pick<TruthRun, 'start' | 'state'>, id: string): string | null {
+  const { source, beliefSystem, policy } = state.reader(id)!;
+  const is = (other: TruthRun['start']['policy'] | null | undefined): boolean =>
+    other != null && (other.id === policy.id || policyIdOf(other.identity) === lastingId(policy));
+  const { predictor, judge } = start.config;
+  const other = () =>
+    is(start.judge) && judge !== undefined
+      ? fileOf(judge)
+      : is(start.predictor) && predictor !== undefined
+        ? fileOf(predictor)
+        : `another model (${policy.id.slice(0, SHOWN)})`;
+  const [isOwn, keeps] = [is(start.policy), beliefSystem === 'keep'];
+  if (source === 'logprob' && isOwn && keeps && state.readers.length === 1) return null;
+  const how = {
+    logprob: `read from ${isOwn ? 'the policy itself' : other()}`,
+    judge: `said by ${isOwn ? 'the policy as a judge' : `a judge, ${other()}`}`,
+    self: 'said by the policy itself',
+    stated: 'stated in the reasoning',
+  }[source];
+  return `beliefs ${how}${keeps ? '' : ' without the system prompt'} (reader ${id.slice(0, SHOWN)})`;
+}
+
+/**
+ * The reader of a run that is asked for.
+ * @param named a source of beliefs, or how the reader's id begins; default: the first of the run
+ * @throws IsoproError INVALID_ARGUMENT where not one is
+ */
+export function readerNamed({ folder, state }: TruthRun, named: string | undefined): string | undefined {
+  if (named === undefined) return state.readers[0];
+  const found = state.readers.filter((id) => id.startsWith(named) || state.reader(id)!.source === named);
+  if (found.length === 1) return found[0];
+  const all = state.readers.map((id) => `${id.slice(0, SHOWN)} (${state.reader(id)!.source})`).join(', ');
+  throw new IsoproError('INVALID_ARGUMENT', `${folder}: ${found.length} readers of beliefs are ${JSON.stringify(named)}`, {
+    remedy: all === '' ? 'Nobody read beliefs of this run.' : `Name one of ${all}, by its source or by how its id begins.`,
+  });
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Two runs beside each other, result by result. */
 import type { TruthRun } from '../run/folder.js';
 import { multiplicity, type Claim, type Estimate, type Multiplicity } from './claim.js';
-import { scoredRuns } from './from-run.js';
+import { readerNamed, scoredRuns } from './from-run.js';
 import { setupKey, towardsZero, type ScoredRun, type Setup } from './scored-run.js';
 import { trainingEffect } from './training-effect.js';
 
@@ -17,8 +17,9 @@ export interface RunDifference {
   readonly multiplicity: Multiplicity;
 }
 
-export function crossRunDifference(here: TruthRun, there: TruthRun): RunDifference {
-  const [mine, theirs] = [towardsZero(scoredRuns(here)), towardsZero(scoredRuns(there))];
+/** @param reader as `readerNamed` takes it */
+export function crossRunDifference(here: TruthRun, there: TruthRun, reader?: string): RunDifference {
+  const [mine, theirs] = [here, there].map((run) => towardsZero(scoredRuns(run, readerNamed(run, reader)))) as [ScoredRun[], ScoredRun[]];
   const other = new Map(theirs.map((each) => [setupKey(each.setup), each]));
   const common = mine.flatMap((own): (readonly [ScoredRun, ScoredRun])[] => {
     const found = other.get(setupKey(own.setup));

@@ -164,3 +164,43 @@ export async function urnOracle(study: OracleStudy): Promise<OracleFinding> {
     excess: excesses.length < 2 ? null : { mean: centre, error: Math.sqrt(squares / (excesses.length - 1) / excesses.length) },
   };
 }
+
+/** Reasoners by what they make of the evidence, as the weight of the log-odds that it adds. */
+export const REASONERS = { bayesian: 1, stubborn: 0.3, 'over-correcting': 3 } as const;
+export type Reasoner = keyof typeof REASONERS;
+export const REASONER_NAMES = Object.keys(REASONERS) as Reasoner[];
+
+/** No noise, each kind alone, and all of them. */
+const noises = (sd: number): Readonly<Record<string, ProbeNoise>> => ({
+  none: NO_NOISE,
+  offset: { ...NO_NOISE, offset: sd },
+  lasting: { ...NO_NOISE, lasting: sd },
+  fresh: { ...NO_NOISE, fresh: sd },
+  all: { offset: sd, lasting: sd, fresh: sd },
+});
+
+export interface OracleSettings extends Omit<OracleStudy, 'weight' | 'trajectories' | 'noise'> {
+  readonly reasoners: readonly Reasoner[];
+  readonly trajectories: readonly number[];
+  /** Standard deviation of each kind. */
+  readonly noise: number;
+}
+
+export interface OracleResult extends OracleFinding {
+  readonly reasoner: Reasoner;
+  readonly noise: string;
+  readonly trajectories: number;
+}
+
+/** Every reasoner, read through every kind of noise. @yields each finding as it is there */
+export async function* urnOracleStudies(settings: OracleSettings): AsyncGenerator<OracleResult, void> {
+  const { reasoners, trajectories: counts, noise: sd, ...study } = settings;
+  for (const reasoner of reasoners)
+    for (const trajectories of counts)
+      for (const [kind, noise] of Object.entries(noises(sd)))
+        yield { reasoner, noise: kind, trajectories, ...(await urnOracle({ ...study, weight: REASONERS[reasoner], trajectories, noise })) };
+}
+
+/** How many `urnOracleStudies` yields. */
+export const oracleStudyCount = ({ reasoners, trajectories, noise }: OracleSettings): number =>
+  reasoners.length * trajectories.length * Object.keys(noises(noise)).length;

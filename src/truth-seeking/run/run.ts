@@ -12,7 +12,7 @@ import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
 import { readTruthConfig, type BeliefKind, type TruthConfig, type TruthConfigInput } from './config.js';
 import { believerOf, judgeOf, readerOf, type Believer } from './believer.js';
 import { evaluate } from './evaluate.js';
-import type { TruthStart } from './folder.js';
+import type { TruthRun, TruthStart } from './folder.js';
 import { judgedTrials, mutualTrials, type Answer } from './measure.js';
 import type { NamedPolicy, TruthPolicies } from './policies.js';
 import { interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
@@ -69,11 +69,7 @@ export interface RunTruthOptions extends SessionOptions {
   readonly onProgress?: (progress: TruthProgress) => void;
 }
 
-export interface TruthResult {
-  readonly runId: string;
-  readonly folder: string;
-  readonly state: TruthState;
-}
+export type TruthResult = TruthRun;
 
 const identified = ({ id, identity }: NamedPolicy): TruthStart['policy'] => ({ id, identity: { ...identity } as never });
 
@@ -378,7 +374,7 @@ export async function runTruth(given: TruthConfigInput, options: RunTruthOptions
   if (believer !== null) await readAll(work, believer, await readerOfBeliefs(policies, config));
   await measureAll(work, config.eval, investigator);
   await scoreAll(work, config.eval);
-  return { runId: session.runId, folder: session.folder, state: session.state };
+  return { runId: session.runId, folder: session.folder, start: session.start, state: session.state };
 }
 
 export interface AgainOptions extends SessionOptions {
@@ -421,5 +417,5 @@ export async function measureAgain({
     await measureAll(work, asked, investigator);
   }
   await scoreAll({ session, options: rest }, strategies);
-  return { runId: session.runId, folder: session.folder, state: session.state };
+  return { runId: session.runId, folder: session.folder, start: session.start, state: session.state };
 }

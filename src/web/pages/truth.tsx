@@ -169,6 +169,7 @@ export function TruthPage({ name }: { name: string }): JSX.Element {
     (shown) => (shown?.line.state === 'ended' ? null : 4000),
   );
   const [whole, setWhole] = useState(false);
+  const areOwn = value?.results.every(({ reader }) => reader === null) ?? true;
   return (
     <>
       <PageHead title={value?.line.policy ?? name} above={<a href={href(['truth'])}>Truth-seeking</a>}>
@@ -195,13 +196,18 @@ export function TruthPage({ name }: { name: string }): JSX.Element {
           ) : (
             <>
               <Panel title="Scores">
-                <Table caption="scores" className="list" head={['Under', 'Strategy', 'Value', '95 % interval', 'n', 'Better']}>
-                  {value.results.map(({ setup, strategy, value: score, interval, n, direction }) => (
-                    <tr key={`${setup} ${strategy}`}>
+                <Table
+                  caption="scores"
+                  className="list"
+                  head={['Under', 'Strategy', ...(areOwn ? [] : ['Whose beliefs']), 'Value', '95 % interval', 'n', 'Better']}
+                >
+                  {value.results.map(({ setup, strategy, reader, value: score, interval, n, direction }) => (
+                    <tr key={`${setup} ${strategy} ${reader ?? ''}`}>
                       <td>{setup}</td>
                       <td class="long">
                         <code>{strategy}</code>
                       </td>
+                      {!areOwn && <td>{reader}</td>}
                       <td>
                         <b>{number(score)}</b>
                       </td>
