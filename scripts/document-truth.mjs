@@ -94,9 +94,9 @@ function oracleTables({ settings, studies }) {
     `Reasoners whose beliefs are known by calculation draw ${draws} balls a trajectory; each belief is measured by ${wordings} wordings ` +
       `with noise of standard deviation ${noise}: an offset of each wording, what lasts over a trajectory, what is fresh at each ` +
       `belief, or all three. ${samples} samples of each (seed ${seed}; \`truth oracle\`). Bias is the mean estimate less the true ` +
-      'slope; coverage the part of the 95 % intervals that hold the true slope, of those that have bounds; of a reasoner whose slope is 0, "not 0" is the ' +
-      'rate of false alarms (.05 is meant), else the power. Movement: mean of the squared changes less the reduction of ' +
-      'uncertainty, without noise; 0 of a Bayesian.',
+      'slope; coverage the part of the 95 % intervals that hold the true slope, of those that have bounds; of a reasoner whose slope ' +
+      'is 0, "not 0" is the rate of false alarms (.05 is meant), else the power. Movement: mean of the squared changes less the ' +
+      'reduction of uncertainty, without noise; 0 of a Bayesian.',
     ...groups.map((own) => {
       const [{ reasoner, trajectories, slope: truth }] = own;
       const rows = own.map(({ noise: kind, plain, corrected, excess }) => [
