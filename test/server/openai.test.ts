@@ -512,7 +512,7 @@ test('different adapters answer at the same time, each its own', async () => {
   expect(answers.map(({ body }) => body.choices[0].message.content)).toEqual(replies.map(({ text }) => text));
 });
 
-test('chats that say nothing of their length run together, each to its end, and none has tokens of another one or twice', async () => {
+test('chats that say nothing of their length come at once, each comes to its end, and none has tokens of another one or twice', async () => {
   // room for two and a half of those that fill their context
   const own = await start({ load: { ...UNDISTURBED, contextTokens: 1280, maxSequences: 4 } });
   const asked = (i: number): object => ({
@@ -523,20 +523,13 @@ test('chats that say nothing of their length run together, each to its end, and 
     return_token_ids: true,
     logprobs: true,
   });
-  const order: string[] = [];
   const streamed = async (i: number): Promise<{ ids: number[]; logprobs: number[] }> => {
     const answer = await fetch(`${own.url}/v1/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ ...asked(i), stream: true }),
     });
-    let text = '';
-    for await (const part of answer.body!.pipeThrough(new TextDecoderStream() as never) as unknown as AsyncIterable<string>) {
-      if (text === '') order.push('begins');
-      text += part;
-    }
-    order.push('ends');
-    const { events, done } = eventsOf(text);
+    const { events, done } = eventsOf(await answer.text());
     expect([done, events.at(-1).choices[0].finish_reason]).toEqual([true, 'length']);
     const choices = events.flatMap((event) => event.choices);
     return {
@@ -544,8 +537,12 @@ test('chats that say nothing of their length run together, each to its end, and 
       logprobs: choices.flatMap(({ logprobs }) => (logprobs?.content ?? []).map(({ logprob }: { logprob: number }) => logprob)),
     };
   };
-  const replies = await Promise.all([0, 1, 2, 3].map(streamed));
-  expect(order).toEqual([...Array(4).fill('begins'), ...Array(4).fill('ends')]);
+  // all have come before the first one's turn, however busy the machine is
+  expect((await send(own, '/pause', { body: {}, headers: asAdmin })).status).toBe(200);
+  const asking = [0, 1, 2, 3].map(streamed);
+  while (!/^isopro_waiting_replies 4$/m.test((await send(own, '/metrics')).text));
+  expect((await send(own, '/resume', { body: {}, headers: asAdmin })).status).toBe(200);
+  const replies = await Promise.all(asking);
   /** The largest difference of a token from its score under a prompt, in nats. */
   const distance = async ({ ids, logprobs }: (typeof replies)[number], prompt: number): Promise<number> => {
     const { tokenIds } = direct.renderChat([{ role: 'user', content: `River ${prompt}?` }]);
