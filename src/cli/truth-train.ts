@@ -12,10 +12,11 @@ import { scoredRuns } from '../truth-seeking/analysis/from-run.js';
 import { trajectoryScores } from '../truth-seeking/analysis/index.js';
 import type { GeneratedDomain } from '../truth-seeking/domains/domain.js';
 import { DOMAINS } from '../truth-seeking/domains/index.js';
-import { readTruthRun } from '../truth-seeking/run/folder.js';
+import { readTruthConfig } from '../truth-seeking/run/config.js';
+import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
 import type { TruthProgress } from '../truth-seeking/run/run.js';
 import type { FigureChange } from '../truth-seeking/training/before-after.js';
-import { selectableOf } from '../truth-seeking/training/from-run.js';
+import { askedTwice, selectableOf } from '../truth-seeking/training/from-run.js';
 import { READOUT_REWARDS, type ReadoutReward } from '../truth-seeking/training/readout-training.js';
 import { selectFewShot, selectForTraining, trainingRow, VALIDATIONS } from '../truth-seeking/training/select.js';
 import {
@@ -83,6 +84,8 @@ async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
     .filter(({ setup, scores }) => (setup.strategy === flags.by || setup.config === flags.by) && scores.length > 0)
     .map(trajectoryScores);
   if (files.length === 0) throw new UsageError(`--by: none of the runs has scores of ${flags.by}`);
+  const domains = [...new Set(runs.flatMap(({ start }) => start.config.domain))];
+  requireHeldOut(runs, flags, domains);
   const of = selectableOf(runs);
   const seed = BigInt(flags.seed);
   if (flags.fewShot !== undefined) {
@@ -115,9 +118,30 @@ async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
     });
     await folder.finish(losses.map((loss, i) => ({ step: i + 1, loss })));
   };
-  const domains = [...new Set(runs.flatMap(({ start }) => start.config.domain))];
   const found = await measured(model, folder, flags, domains, train, signal);
   return resultOf(folder, { ...about, steps: folder.steps, ...found });
+}
+
+/** @param domains that are trained on: these, too, where no others are named */
+const measuredConfig = (flags: Flags, domains: readonly string[]) => ({
+  domain: [...(flags.measureDomain.length === 0 ? domains : flags.measureDomain)],
+  mode: [flags.mode],
+  eval: [...MEASURED],
+  problems: flags.measure,
+  seed: flags.measureSeed,
+  maxTokens: flags.maxTokens,
+  threads: flags.threads,
+});
+
+/** Nothing is measured on what is trained on. @throws UsageError */
+function requireHeldOut(runs: readonly TruthRun[], flags: Flags, domains: readonly string[]): void {
+  if (flags.measure === 0) return;
+  const seen = askedTwice(runs, readTruthConfig({ ...measuredConfig(flags, domains), model: flags.model }));
+  if (seen > 0)
+    throw new UsageError(
+      `--measure: ${seen} of these questions are asked in the runs, so that they are not held out. ` +
+        'Train on runs of the other part (`truth run --split train`).',
+    );
 }
 
 function changesTable(changes: readonly FigureChange[]): string {
@@ -141,16 +165,7 @@ async function measured(
   signal: AbortSignal,
 ) {
   using screen = new TruthScreen();
-  const named = flags.measureDomain.length === 0 ? domains : flags.measureDomain;
-  const config = {
-    domain: [...named],
-    mode: [flags.mode],
-    eval: [...MEASURED],
-    problems: flags.measure,
-    seed: flags.measureSeed,
-    maxTokens: flags.maxTokens,
-    threads: flags.threads,
-  };
+  const config = measuredConfig(flags, domains);
   const measuring = { config, ...(flags.before === undefined ? {} : { before: flags.before }) };
   const control = { signal, onProgress: (_: unknown, progress: TruthProgress) => screen.onProgress(progress) };
   if (flags.measure === 0) {
@@ -259,7 +274,7 @@ export const truthTrainCommand = defineCommand({
       .option('measure', {
         type: 'number',
         default: 0,
-        describe: 'held-out questions of each domain, asked before and after, by users with opinions too',
+        describe: 'held-out questions of each domain, asked before and after, by users with opinions too; none that the runs ask',
       })
       .option('measure-domain', {
         choices: DOMAINS.filter(({ kind }) => kind === 'binary').map(({ id }) => id),

@@ -162,6 +162,9 @@ test('an adapter is trained on trajectories that score best, or by the readout, 
   const rows = await train(at('four'), '--by', 'accuracy', '--part', '0.5', '--rows', at('rows.jsonl'));
   expect([rows.code, JSON.parse(rows.stdout)]).toMatchObject([0, { trajectories: 2, examples: 2, rows: at('rows.jsonl') }]);
   expect(readFileSync(at('rows.jsonl'), 'utf8').trim().split('\n')).toHaveLength(2);
+  // `four` asks questions of the part that is measured on
+  const seen = await train(at('four'), '--by', 'accuracy', '--measure', '4', '--out', at('seen'));
+  expect([seen.code, seen.stderr]).toEqual([2, expect.stringMatching(/[1-9]\d* of these questions are asked in the runs/)]);
   const how = ['--domain', 'urns', '--mode', 'direct', '--steps', '1', '--questions', '1', '--group', '2', '--max-tokens', '4'];
   const measured = await train(...how, '--train-cut-off', '--measure', '2', '--out', at('trained'));
   expect(measured.code).toBe(0);

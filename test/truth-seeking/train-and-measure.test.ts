@@ -101,6 +101,15 @@ test.each(['accuracy', 'martingale'] as const)('ended after any step, the same t
     expect(await again.finish()).toBe(await whole.finish());
     expect(readdirSync(name).filter((file) => file.startsWith('state'))).toEqual([]);
   }
+  // an adapter that is gone is trained again: all of the steps, and not none of them
+  const made = new TrainingFolder(at(`${reward}-whole`), { reward });
+  const [sha256, steps] = [await made.finish(), made.steps];
+  rmSync(made.adapter);
+  const taken: number[] = [];
+  await trainInFolder(model, made, trainer(reward), { onStep: ({ step }) => taken.push(step) });
+  expect(taken).toEqual([1, 2, 3]);
+  expect([await made.finish(), made.steps]).toEqual([sha256, steps]);
+  made[Symbol.dispose]();
   expect(() => new TrainingFolder(at(`${reward}-whole`), { reward: 'another' })).toThrow(expect.objectContaining({ code: 'RUN_DIFFERS' }));
 });
 

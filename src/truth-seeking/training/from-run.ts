@@ -1,7 +1,11 @@
 /** What is trained on, of the folder of a run. */
 import { beliefPath, type Readout } from '../beliefs/readout.js';
 import { trainingSamples } from '../modes/reason.js';
+import { Domains } from '../domains/own.js';
+import type { TruthConfig } from '../run/config.js';
+import { groupOfRecord } from '../run/evaluate.js';
 import type { TruthRun } from '../run/folder.js';
+import { drawProblems } from '../run/plan.js';
 import type { Selectable } from './select.js';
 
 /** Of any of the runs; null for a trajectory of none of them. */
@@ -20,4 +24,12 @@ export function selectableOf(runs: readonly TruthRun[]): (trajectoryId: string) 
       correctOption: problem.kind === 'binary' ? problem.correctOption : null,
     };
   };
+}
+
+/** Problems that a configuration asks and that, or of the group of which, runs have trajectories. */
+export function askedTwice(runs: readonly TruthRun[], config: TruthConfig): number {
+  const seen = new Set(runs.flatMap(({ state }) => state.trajectories.map((record) => groupOfRecord(state, record))));
+  const domains = new Domains(config.domain);
+  const asked = config.domain.flatMap((domain) => drawProblems(domain, config, domains));
+  return asked.filter((problem) => seen.has((problem.kind === 'binary' ? problem.group : undefined) ?? problem.id)).length;
 }

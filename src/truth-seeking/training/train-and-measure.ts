@@ -86,12 +86,17 @@ export class TrainingFolder {
     return this.#record.state === null ? null : path.join(this.folder, this.#record.state);
   }
 
+  /** Steps that the state holds; none where a training that has ended is made again, as of an adapter that is gone. */
+  get kept(): number {
+    return this.#record.state === null ? 0 : this.#record.steps.length;
+  }
+
   /** After a step. @param save writes the trainer's state to a file */
   async keep(step: Json, save: (file: string) => Promise<unknown>): Promise<void> {
-    const steps = [...this.#record.steps, step];
+    const steps = [...this.#record.steps.slice(0, this.kept), step];
     const state = `state-${steps.length}.bin`;
     await save(path.join(this.folder, state));
-    await this.#write({ ...this.#record, steps, state });
+    await this.#write({ ...this.#record, steps, state, adapter: null });
   }
 
   /** At the end. @returns the adapter's SHA-256 */
@@ -137,7 +142,7 @@ export async function trainInFolder(
   if (await folder.isDone()) return;
   await using trainer = await createTrainer(model, { seed: how.seed, threads, lora: { rank }, optimiser: { learningRate } });
   if (folder.state !== null) await trainer.load(folder.state);
-  const control = { done: folder.steps.length, signal };
+  const control = { done: folder.kept, signal };
   for await (const step of trainOnReadout(model, trainer, problems, REASONING_MODES.parse(mode), how, control)) {
     await folder.keep({ ...step } as Json, (file) => trainer.save(file));
     onStep?.(step);
