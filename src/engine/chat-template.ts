@@ -15,8 +15,9 @@ const LIMIT_MS = 10_000;
 const TOGETHER = 64;
 
 /**
- * What a template may cost without a watch: a hundred milliseconds at the most. A node is an evaluation of one; members of lists and
- * characters of texts are counted at each, so that neither many small steps nor a few on what doubles stay below it.
+ * What a template may cost without a watch: some ten milliseconds, a hundred at the most. A node is an evaluation of one, whether it ends
+ * or throws; members of lists and characters of texts are counted at each, those of what is shared as often as it is met, so that neither
+ * many small steps nor a few on what doubles stay below it.
  */
 const FREE_COST = 10_000_000;
 const NODE_COST = 50;
@@ -42,19 +43,32 @@ const LibraryInterpreter = Interpreter as unknown as new (
 
 /** The library's interpreter, as far as a template costs little. It counts and looks at no clock, which a busy machine would stop. */
 class Metered extends LibraryInterpreter {
-  #cost = 0;
+  #left = FREE_COST;
 
   override evaluate(statement: unknown, environment: unknown): Evaluated {
+    this.#charge(NODE_COST);
     const evaluated = super.evaluate(statement, environment);
-    const { value } = evaluated;
-    const size = typeof value === 'string' ? value.length : MEMBER_COST * membersOf(value);
-    this.#cost += NODE_COST + size;
-    if (this.#cost > FREE_COST) throw new Error('not by itself');
+    this.#chargeFor(evaluated);
     return evaluated;
   }
-}
 
-const membersOf = (value: unknown): number => (Array.isArray(value) ? value.length : value instanceof Map ? value.size : 0);
+  #charge(cost: number): void {
+    this.#left -= cost;
+    if (this.#left < 0) throw new Error('not by itself');
+  }
+
+  /** All that a text of it would hold: the walk itself ends with what is left. */
+  #chargeFor({ value }: Evaluated): void {
+    if (typeof value === 'string') this.#charge(value.length);
+    if (Array.isArray(value)) for (const member of value as Evaluated[]) this.#chargeMember(member);
+    if (value instanceof Map) for (const member of (value as Map<string, Evaluated>).values()) this.#chargeMember(member);
+  }
+
+  #chargeMember(member: Evaluated): void {
+    this.#charge(MEMBER_COST);
+    this.#chargeFor(member);
+  }
+}
 
 /** As Template.render has them, but for what makes a list of any length at once. */
 function globals(): Globals {

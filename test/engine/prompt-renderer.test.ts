@@ -97,7 +97,12 @@ describe('the prompt renderer', () => {
   test.each([
     ['a list that doubles', '{% set ns = namespace(a=[1]) %}{% for m in messages %}DOUBLE{% endfor %}'],
     ['a text that doubles', "{% set ns = namespace(a='x') %}{% for m in messages %}DOUBLE{% endfor %}"],
-  ])('%s is left to the watch before it is large', (_, template) => {
+    ['a list of itself twice', `{% set ns = namespace(a=[]) %}${'{% set ns.a = [ns.a, ns.a] %}'.repeat(40)}{{ ns.a | tojson }}`],
+    [
+      'a step that is cut short',
+      `{% set L = [${'0,'.repeat(700)}] %}{% for i in L %}{% for j in L %}{% continue %}{% endfor %}{% endfor %}`,
+    ],
+  ])('%s is left to the watch before it takes long', (_, template) => {
     const runs = jest.spyOn(vm.Script.prototype, 'runInContext').mockImplementation(() => ['watched']);
     try {
       const chatTemplate = template.replace('DOUBLE', '{% set ns.a = ns.a + ns.a %}'.repeat(64));

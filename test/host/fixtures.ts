@@ -11,6 +11,9 @@ process.on('exit', () => rmSync(folder, { recursive: true, force: true }));
 
 export const file = path.join(folder, 'base.gguf');
 export const shape = writeSyntheticModel(file, { architecture: 'llama', type: 'Q8_0', seed: 31n });
+/** The same weights before they were rounded. */
+export const unquantised = path.join(folder, 'f32.gguf');
+writeSyntheticModel(unquantised, { architecture: 'llama', type: 'F32', seed: 31n });
 
 export function adapterFile(name: string, seed: bigint, options: Omit<SyntheticAdapterOptions, 'seed'> = {}): string {
   const to = path.join(folder, `${name}.gguf`);

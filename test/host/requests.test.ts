@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { loadModel, ModelHost, type HostedModel, type HostReply, type HostRequest, type Model, type Seed } from '../../src/index.js';
-import { adapterFile, file, greedy, UNDISTURBED, streamed } from './fixtures.js';
+import { adapterFile, file, greedy, UNDISTURBED, streamed, unquantised } from './fixtures.js';
 
 let host: ModelHost;
 let model: HostedModel;
@@ -299,8 +299,11 @@ describe('one batch', () => {
     await narrow.dispose();
   });
 
+  // Weights of f32: where others left room shows in the last bits of a sum, and rounding activations to eight bits, as quantised products
+  // do, makes of one such bit up to 0.08 nats on some processors and nothing on others. What is left is the rounding of keys and values.
   test('runs replies together that may fill the whole context, and each of them does', async () => {
-    const wide = await host.load(file, { ...UNDISTURBED, contextTokens: 1100, maxSequences: 4 });
+    await using exact = await loadModel(unquantised, UNDISTURBED);
+    await using wide = await host.load(unquantised, { ...UNDISTURBED, contextTokens: 1100, maxSequences: 4 });
     const order: string[] = [];
     const replies = await Promise.all(
       [0, 1, 2, 3].map(async (i) => {
@@ -319,10 +322,9 @@ describe('one batch', () => {
     // 4 times 512 tokens are more than there is room for: some paused, and went on where they were.
     for (const { promptIds, tokenIds, logprobs } of replies) {
       expect(promptIds.length + tokenIds.length).toBe(512);
-      const [expected] = await alone.score(promptIds, [tokenIds]);
+      const [expected] = await exact.score(promptIds, [tokenIds]);
       expect(Math.max(...expected!.map((value, at) => Math.abs(value - logprobs[at]!)))).toBeLessThan(0.001);
     }
-    await wide.dispose();
   });
 
   test('does not end where an adapter is loaded: that happens between two steps', async () => {

@@ -512,7 +512,7 @@ test('different adapters answer at the same time, each its own', async () => {
   expect(answers.map(({ body }) => body.choices[0].message.content)).toEqual(replies.map(({ text }) => text));
 });
 
-test('chats that say nothing of their length come at once, each comes to its end, and none has tokens of another one or twice', async () => {
+test('chats that say nothing of their length come at once, each comes to its end, none has tokens of another or twice', async () => {
   // room for two and a half of those that fill their context
   const own = await start({ load: { ...UNDISTURBED, contextTokens: 1280, maxSequences: 4 } });
   const asked = (i: number): object => ({

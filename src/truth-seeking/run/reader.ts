@@ -6,7 +6,7 @@ import { WORDINGS } from '../beliefs/readout.js';
 import { believingPolicy } from './believer.js';
 import type { TruthConfig } from './config.js';
 import type { BeliefsRecord, Reader } from './records.js';
-import type { TruthPolicies } from './run.js';
+import type { TruthPolicies } from './policies.js';
 
 export const readerId = (reader: Reader): string => hash('sha256', canonicalJson(reader as unknown as Json));
 
