@@ -21,6 +21,7 @@ const TOGETHER = 64;
  */
 const FREE_COST = 10_000_000;
 const NODE_COST = 50;
+const THROWN_COST = 5000;
 const MEMBER_COST = 16;
 
 /** Where templates are watched, since only there the clock can stop them. One for all: making it takes longer than most templates. */
@@ -47,9 +48,14 @@ class Metered extends LibraryInterpreter {
 
   override evaluate(statement: unknown, environment: unknown): Evaluated {
     this.#charge(NODE_COST);
-    const evaluated = super.evaluate(statement, environment);
-    this.#chargeFor(evaluated);
-    return evaluated;
+    try {
+      const evaluated = super.evaluate(statement, environment);
+      this.#chargeFor(evaluated);
+      return evaluated;
+    } catch (error) {
+      this.#charge(THROWN_COST); // steps of a loop that are cut short are thrown, and caught by the loop
+      throw error;
+    }
   }
 
   #charge(cost: number): void {
