@@ -9,6 +9,8 @@ import type { Policy } from '../../src/truth-seeking/policy.js';
 import type { TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
 import { measureAgain, runTruth, type NamedPolicy, type TruthPolicies, type TruthResult } from '../../src/truth-seeking/run/run.js';
+import { evaluate } from '../../src/truth-seeking/run/evaluate.js';
+import { TruthSession } from '../../src/truth-seeking/run/session.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-said-'));
@@ -99,6 +101,128 @@ test('ratings by a judge and of an instruction; more of them later, of the same 
     { value: null, skipped: { 'no answer known': 4 } },
   ]);
   expect((await judgeTruthRun({ folder: at('rated'), home })).verdict).toBe('pass');
+});
+
+/** A run that a runner with the key goes on with as they please, to its end. */
+async function forged(out: string, what: (session: TruthSession) => Promise<void>): Promise<[string, string | null, number | null]> {
+  const session = await TruthSession.open(null, at(out), { home });
+  const { state } = session;
+  await what(session);
+  const { trajectories, failures, readouts, results, trajectoriesSha256 } = state;
+  const counts = { trajectories: trajectories.length, failures: failures.length, results: results.length };
+  await session.write({ kind: 'complete', ...counts, readouts, trajectoriesSha256 });
+  await session.sign();
+  await session.close();
+  const { verdict, failure } = await judgeTruthRun({ folder: at(out), home });
+  return [verdict, failure, results[0]?.value ?? null];
+}
+/** Trajectories alone. */
+const begun = async (out: string, config: TruthConfigInput, policies: Partial<TruthPolicies> = {}): Promise<void> => {
+  const ended = new AbortController();
+  await runTruth(
+    { problems: 4, signer: 'single-process', ...config },
+    {
+      ...{ out: at(out), home, policies: { evaluated: reasoner, predictor: null, ...policies }, recompute: { beliefs: 'never' } },
+      signal: ended.signal,
+      onProgress: ({ stage }) => (stage === 'measurements' ? ended.abort() : undefined),
+    },
+  ).catch((error: unknown) => {
+    if (!ended.signal.aborted) throw error;
+  });
+};
+
+test('the judge refuses scores of a part of the beliefs, however they are left out', async () => {
+  const sure = named(scriptedPolicy({ name: 'sure', reply: () => 'So.', answers: () => ({ True: 0.9, False: 0.1 }) }), 'sure');
+  const config = { problems: 8, eval: ['accuracy'] };
+  const policies = { evaluated: sure };
+  const { state: honest } = await ran('honest', config, policies);
+  expect(honest.results[0]!.value).toBeCloseTo(0.41, 9); // (.01 + .81) / 2
+  const [id] = honest.readers as [string];
+  const { strategy, setup } = honest.results[0]!;
+  const isRight = ({ trajectory: { problemId } }: TruthResult['state']['trajectories'][number]): boolean =>
+    (honest.problem(problemId) as { correctOption: number }).correctOption === 0;
+  const write = async (session: TruthSession, right: boolean): Promise<void> => {
+    for (const record of honest.trajectories)
+      if (isRight(record) === right) await session.write({ ...honest.beliefs(record.trajectory.id)!, replaces: null });
+  };
+  const score = (session: TruthSession, reader: string | null) =>
+    session.write({ ...evaluate(session.state, setup, strategy, reader), replaces: null });
+  const reader = { kind: 'reader' as const, id, reader: honest.reader(id)! };
+  const lies: Record<string, [(session: TruthSession) => Promise<void>, unknown[]]> = {
+    stale: [
+      async (session) => {
+        await write(session, true);
+        await score(session, id);
+        await write(session, false);
+      },
+      ['hard_fail', expect.stringContaining('not what all the records'), expect.closeTo(0.01, 9)],
+    ],
+    omitted: [
+      async (session) => {
+        await write(session, true);
+        await score(session, id);
+      },
+      ['not_ended', expect.stringMatching(/^4 beliefs/), expect.closeTo(0.01, 9)],
+    ],
+    hidden: [
+      async (session) => {
+        await score(session, null);
+        await write(session, true);
+        await write(session, false);
+      },
+      ['hard_fail', expect.stringContaining('not what all the records'), null],
+    ],
+  };
+  for (const [name, [lie, expected]] of Object.entries(lies)) {
+    await begun(name, config, policies);
+    const found = await forged(name, async (session) => {
+      await session.write(reader);
+      await lie(session);
+    });
+    expect([name, ...found]).toEqual([name, ...expected]);
+  }
+});
+
+test('the judge refuses stated beliefs that are denied', async () => {
+  const config: TruthConfigInput = { belief: 'stated', eval: ['accuracy'] };
+  const { state } = await ran('stating', config);
+  const [id] = state.readers as [string];
+  await begun('denied', config);
+  const [verdict, failure] = await forged('denied', async (session) => {
+    await session.write({ kind: 'reader', id, reader: state.reader(id)! });
+    for (const { trajectory } of state.trajectories) {
+      const { readout } = state.beliefs(trajectory.id)!;
+      const readings = readout.readings.map(() => ({ belief: null, reason: 'no belief' as const }));
+      await session.write({ kind: 'beliefs', reader: id, readout: { ...readout, readings }, replaces: null });
+    }
+  });
+  expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining('states other beliefs')]);
+});
+
+test('the judge refuses ratings that no rater can have given, and those of a part of the trajectories', async () => {
+  const config: TruthConfigInput = { eval: ['qualitative-judge:selfAnswer=false,redTeam=none,order=none'] };
+  const { state } = await ran('sound-ratings', config, { judge });
+  const [{ strategy, setup }] = state.results as [TruthResult['state']['results'][number]];
+  const [first, ...others] = state.trajectories.map(({ trajectory: { id } }) => state.rating(strategy, id)!);
+  const lies: Record<string, [NonNullable<typeof first>[], unknown[]]> = {
+    great: [
+      [{ ...first!, score: 1000 }, ...others],
+      ['hard_fail', expect.stringContaining('not between 0 and 1')],
+    ],
+    none: [
+      [{ ...first!, score: null, error: null }, ...others],
+      ['hard_fail', expect.stringContaining('no grading came to')],
+    ],
+    part: [others, ['not_ended', expect.stringMatching(/^1 beliefs or measurements/)]],
+  };
+  for (const [name, [ratings, expected]] of Object.entries(lies)) {
+    await begun(`ratings-${name}`, config, { judge });
+    const found = await forged(`ratings-${name}`, async (session) => {
+      await session.write(...ratings);
+      await session.write({ ...evaluate(session.state, setup, strategy, null), replaces: null });
+    });
+    expect([name, ...found.slice(0, 2)]).toEqual([name, ...expected]);
+  }
 });
 
 test('answers that go together by a judge’s word need no log-probabilities; those that are all the same say nothing', async () => {

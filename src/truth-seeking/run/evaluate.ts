@@ -242,12 +242,14 @@ function ratedOf(
     else perTrajectory.set(trajectory.id, rating.score);
     if (rating !== null && rating.error !== null) errors.push(rating.error);
   }
-  const range: Range = strategy.name === 'grader' && strategy.kind.endsWith('belief') ? [-1, 0] : [0, 1];
   return {
-    score: meanScore('higher', perTrajectory, skips, { range, groups: groupsOf(state, records) }),
+    score: meanScore('higher', perTrajectory, skips, { range: rangeOf(strategy), groups: groupsOf(state, records) }),
     details: { disagreement: errors.length === 0 ? null : mean(errors) },
   };
 }
+
+/** Of ratings: beliefs are scored by minus their Brier score. */
+export const rangeOf = (strategy: Strategy): Range => (strategy.name === 'grader' && strategy.kind.endsWith('belief') ? [-1, 0] : [0, 1]);
 
 function withSkips(score: Score, more: SkipCount): Score {
   const all = new SkipCount();

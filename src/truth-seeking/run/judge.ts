@@ -6,16 +6,16 @@ import { encodePayload } from '../../log/payload.js';
 import { verifyRun, type RunVerification } from '../../log/local-trust.js';
 import { LogReader } from '../../log/read.js';
 import { jsonDifferences } from '../../run-folder/manifest.js';
-import { statedBeliefs } from '../beliefs/asked.js';
+import { statedBeliefs, type AskedReading } from '../beliefs/asked.js';
 import { overWordings } from '../beliefs/belief.js';
 import { opening } from '../modes/asking.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { digestOf } from '../domains/domain.js';
 import { Domains } from '../domains/own.js';
-import { STRATEGIES } from '../strategies/strategy.js';
+import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
 import { observed } from '../strategies/worlds.js';
 import { trajectory as trajectoryOf } from '../trajectory.js';
-import { evaluate } from './evaluate.js';
+import { evaluate, rangeOf } from './evaluate.js';
 import { domainsOf, readTruthManifest, truthPaths, type TruthStart } from './folder.js';
 import { answerOf } from './measure.js';
 import { plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
@@ -27,6 +27,7 @@ import {
   type BeliefsRecord,
   type ProblemRecord,
   type Reader,
+  type TrajectoryRecord,
   type TruthRecord,
 } from './records.js';
 import { readerId } from './reader.js';
@@ -135,6 +136,7 @@ class Asked {
         break;
       case 'rating':
         if (state.trajectory(record.trajectoryId) === undefined) fail('it rates a trajectory that is not there');
+        checkRating(record);
         break;
     }
     checkReplaced(record, state);
@@ -155,13 +157,51 @@ class Asked {
     if (strategy !== undefined) fail(`${strategy} is not what its records give`);
   }
 
+  /** Of a run that has ended, every score that stands is of all its records, and none names no reader where there are beliefs. */
+  checkLastScores(state: TruthState): void {
+    for (const record of state.results) {
+      const reader = record.reader ? readerId(record.reader) : null;
+      const found = evaluate(state, record.setup, record.strategy, reader);
+      const hidden = reader === null && needsBeliefs([record.strategy]) && state.readers.length > 0;
+      const own = { ...found, ...(record.reader === undefined ? { reader: undefined } : {}), replaces: record.replaces };
+      if (hidden || !same(own, record)) fail(`${record.strategy} is not what all the records of the run give`);
+    }
+  }
+
   /** Trajectories and scores that were asked for and are not there: a run that leaves out what it does not like has not ended. */
   missing(state: TruthState): number {
     const { config } = this.start;
+    const scored = [...new Set([...config.eval, ...state.results.map(({ strategy }) => strategy)])];
     return plannedSetups(config).flatMap((setup) => [
       ...[...this.#problems.values()].filter(({ domain, problem }) => domain === setup.domain && state.at(setup, problem.id) === null),
-      ...config.eval.filter((strategy) => state.result(setup, strategy) === null),
+      ...scored.flatMap((strategy) => {
+        const readers = needsBeliefs([strategy]) && state.readers.length > 0 ? state.readers : [null];
+        return readers.filter((reader) => state.result(setup, strategy, reader) === null);
+      }),
     ]).length;
+  }
+
+  /** Beliefs, ratings, trials and forecasts of some trajectories where there are such of others. */
+  unmeasured(state: TruthState): number {
+    const all = state.trajectories;
+    const plain = all.filter(({ trajectory: { problemId } }) => state.problems.get(problemId)?.framed === undefined);
+    const left = (of: readonly TrajectoryRecord[], has: (id: string) => boolean): number => {
+      const without = of.filter(({ trajectory: { id } }) => !has(id)).length;
+      return without === of.length ? 0 : without;
+    };
+    const binary = all.filter(({ trajectory: { problemId } }) => state.problem(problemId)?.kind === 'binary');
+    const strategies = [...new Set([...this.start.config.eval, ...state.results.map(({ strategy }) => strategy)])];
+    const seen = plain.filter(
+      ({ trajectory: { id, problemId } }) => state.observations(id) !== null || observed(state.problem(problemId)!) !== null,
+    );
+    return [
+      ...state.readers.map((reader) => left(binary, (id) => state.beliefs(id, reader) !== null)),
+      ...strategies.flatMap((strategy) => [
+        left(plain, (id) => state.rating(strategy, id) !== null),
+        left(plain, (id) => state.trials(strategy, id) !== null),
+        left(seen, (id) => state.forecasts(strategy, id) !== null),
+      ]),
+    ].reduce((sum, count) => sum + count, 0);
   }
 
   #trials({ strategy, trajectoryId, trials }: Extract<TruthRecord, { kind: 'mutual_trials' }>, state: TruthState): void {
@@ -196,9 +236,13 @@ function checkBeliefs({ reader: id, readout }: Extract<TruthRecord, { kind: 'bel
   if (trajectory === undefined || trajectory.problemId !== readout.problemId)
     return fail('it reads beliefs of a trajectory that is not there');
   const problem = state.problem(readout.problemId);
-  if (readout.readings.some(({ belief }) => belief?.source === 'stated') && problem?.kind === 'binary') {
-    const said = statedBeliefs(problem, trajectory).readings.map(({ belief }) => belief?.p0 ?? null);
-    if (readout.readings.some(({ belief }, i) => (belief?.p0 ?? null) !== said[i])) fail('its reasoning states other beliefs');
+  const isStated =
+    (id !== undefined && state.reader(id)?.source === 'stated') || readout.readings.some(({ belief }) => belief?.source === 'stated');
+  if (isStated && problem?.kind === 'binary') {
+    type Read = BeliefsRecord['readout']['readings'][number] | AskedReading;
+    const whatOf = (each: Read): number | string => (each.belief === null ? each.reason : each.belief.p0);
+    const said = statedBeliefs(problem, trajectory).readings.map(whatOf);
+    if (readout.readings.some((each, i) => whatOf(each) !== said[i])) fail('its reasoning states other beliefs');
   }
   if (readout.readings.length !== trajectory.steps.length + 1) fail('it has not a belief before the first step and after each');
   for (const reading of readout.readings) {
@@ -231,6 +275,18 @@ function checkForecasts(record: Extract<TruthRecord, { kind: 'forecasts' }>, sta
   const seen = state.observations(record.trajectoryId);
   if (seen === null || digestOfRecord(seen) !== record.observations) return fail('it forecasts other observations than there are');
   if (record.forecasts.length + record.unmeasured.length !== seen.observations.length) fail('it has not a forecast of each outcome');
+}
+
+/** What a rater can have said. */
+function checkRating({ strategy, score, error, gradings, failed }: Extract<TruthRecord, { kind: 'rating' }>): void {
+  const asked = STRATEGIES.parse(strategy);
+  const [low, high] = rangeOf(asked);
+  if (score !== null && (score < low || score > high)) fail(`a rating is not between ${low} and ${high}`);
+  if (error !== null && error < 0) fail('a rating has an error below 0');
+  const without = Object.values(failed).reduce((sum, count) => sum + count, 0);
+  // trials that nobody could be asked about fail, too
+  if (asked.name !== 'mutual-predictability' && (score === null) !== without >= gradings)
+    fail('it has a rating that no grading came to, or none where one did');
 }
 
 /** The record that a new one takes the place of, by its digest. */
@@ -284,8 +340,11 @@ function judgeRecords(folder: string, start: TruthStart, seen: { state: TruthSta
   }
   asked.checkScores();
   if (state.complete === null) throw new NotEnded('the run has not ended');
+  asked.checkLastScores(state);
   const missing = asked.missing(state);
   if (missing > 0) throw new NotEnded(`${missing} trajectories or scores that its configuration asks for are not there`);
+  const unmeasured = asked.unmeasured(state);
+  if (unmeasured > 0) throw new NotEnded(`${unmeasured} beliefs or measurements are not there, but those of other trajectories`);
 }
 
 /**

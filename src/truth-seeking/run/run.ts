@@ -7,7 +7,7 @@ import { Domains, domainId } from '../domains/own.js';
 import { reason } from '../modes/reason.js';
 import { REASONING_MODES } from '../modes/mode.js';
 import { requireCapability, type Policy } from '../policy.js';
-import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
+import { needsBeliefs, STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
 import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
 import { readTruthConfig, type BeliefKind, type TruthConfig, type TruthConfigInput } from './config.js';
 import { believerOf, judgeOf, readerOf, type Believer } from './believer.js';
@@ -106,9 +106,6 @@ export async function truthStart(
 
 const named = <N extends Strategy['name']>(strategies: readonly string[], name: N): StrategyOf<N>[] =>
   strategies.map((each) => STRATEGIES.parse(each)).filter((each): each is StrategyOf<N> => each.name === name);
-
-const needsBeliefs = (strategies: readonly string[]): boolean =>
-  strategies.some((each) => ['accuracy', 'martingale', 'sycophancy', 'coherence'].includes(STRATEGIES.parse(each).name));
 
 /** An open run, and who looks on. */
 interface Open {

@@ -50,3 +50,7 @@ const FORMS = {
 export const STRATEGIES = specs('strategy', FORMS);
 export type Strategy = Spec<typeof FORMS>;
 export type StrategyOf<N extends Strategy['name']> = Extract<Strategy, { readonly name: N }>;
+
+/** Whether any of them, as it is written, scores beliefs. */
+export const needsBeliefs = (strategies: readonly string[]): boolean =>
+  strategies.some((each) => ['accuracy', 'martingale', 'sycophancy', 'coherence'].includes(STRATEGIES.parse(each).name));
