@@ -40,7 +40,7 @@ export function checkKeys(value: unknown): HashedKey[] {
   if (result.success) return result.data;
   const [issue] = result.error.issues;
   throw new IsoproError('INVALID_ARGUMENT', `the file of keys: ${[...issue!.path, issue!.message].join(': ')}`, {
-    remedy: 'Give a JSON list of {"name", "sha256": of the key, "scopes": of read, infer and admin}.',
+    remedy: 'Give a JSON list of {"name", "sha256": of the key, "scopes": of read, infer, train and admin}.',
   });
 }
 

@@ -15,6 +15,7 @@ import { byPart } from '../../run-folder/written-settings.js';
 import { devProblems, devReplies, findRollouts, readRollout, type RolloutFilter } from './rollout-views.js';
 import { detailOf, lineOf, pairedOf, rateOf } from './run-view.js';
 import { noRun } from './no-run.js';
+import { readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
 import { truthFolders, truthLine, truthReportText, truthShown, truthTrajectory } from './truth-view.js';
 import type {
   DevProblem,
@@ -75,6 +76,8 @@ export class RunShelf {
   readonly #parent: string;
   readonly #records = new Kept<RunRecord>(KEPT);
   readonly #lines = new Kept<RunLine>(10_000);
+  readonly #truths = new Kept<TruthRun>(KEPT);
+  readonly #truthLines = new Kept<TruthLine>(10_000);
   /** Intervals take a bootstrap each. Of a record and not of a folder, which may have changed since the record was read. */
   readonly #details = new WeakMap<RunRecord, RunDetail>();
   readonly #reports = new Kept<Promise<string>>(2);
@@ -139,16 +142,21 @@ export class RunShelf {
     return found;
   }
 
+  #truthRun(name: string): TruthRun {
+    const folder = this.#truthFolder(name);
+    return this.#truths.of(folder, () => readTruthRun(folder)).value;
+  }
+
   truths(): TruthLine[] {
-    return truthFolders(this.#parent).map(truthLine);
+    return truthFolders(this.#parent).map((folder) => this.#truthLines.of(folder, () => truthLine(folder)).value);
   }
 
   truth(name: string): TruthShown {
-    return truthShown(this.#truthFolder(name));
+    return truthShown(name, this.#truthRun(name));
   }
 
   trajectory(name: string, id: string): TruthTrajectory {
-    const found = truthTrajectory(this.#truthFolder(name), id);
+    const found = truthTrajectory(this.#truthRun(name), id);
     if (found === null) throw new IsoproError('RUN_NOT_FOUND', 'the run has no such trajectory');
     return found;
   }

@@ -25,16 +25,19 @@ export function truthFolders(parent: string): string[] {
   }
 }
 
+function lineOf(name: string, run: TruthRun): TruthLine {
+  const { config } = run.start;
+  return {
+    ...{ name, policy: label(policyName(run), 80), domains: config.domain.map((each) => label(each, 80)), seed: config.seed },
+    ...{ state: run.state.complete === null ? 'unfinished' : 'ended', reason: null },
+    ...{ trajectories: run.state.trajectories.length, results: run.state.results.length },
+  };
+}
+
 export function truthLine(folder: string): TruthLine {
   const name = path.basename(folder);
   try {
-    const run = readTruthRun(folder);
-    const { config } = run.start;
-    return {
-      ...{ name, policy: label(policyName(run), 80), domains: config.domain.map((each) => label(each, 80)), seed: config.seed },
-      ...{ state: run.state.complete === null ? 'unfinished' : 'ended', reason: null },
-      ...{ trajectories: run.state.trajectories.length, results: run.state.results.length },
-    };
+    return lineOf(name, readTruthRun(folder));
   } catch (error) {
     const reason = label((error as Error).message, 300);
     return { name, policy: '', domains: [], seed: '', state: 'unreadable', reason, trajectories: 0, results: 0 };
@@ -51,10 +54,9 @@ const beliefsOf = ({ state }: TruthRun, id: string): readonly number[] | null =>
   return typeof found === 'string' ? null : found.beliefs;
 };
 
-export function truthShown(folder: string): TruthShown {
-  const run = readTruthRun(folder);
+export function truthShown(name: string, run: TruthRun): TruthShown {
   return {
-    line: truthLine(folder),
+    line: lineOf(name, run),
     results: run.state.results.map(({ setup, strategy, direction, value, interval, n, reader }) => ({
       ...{ setup: label(setupText(setup), 120), strategy: label(strategy, 200), direction, value, interval, n },
       reader: reader ? readerText(run, readerId(reader)) : null,
@@ -70,8 +72,7 @@ export function truthShown(folder: string): TruthShown {
 }
 
 /** Null where the run has no trajectory of this id. */
-export function truthTrajectory(folder: string, id: string): TruthTrajectory | null {
-  const { state } = readTruthRun(folder);
+export function truthTrajectory({ state }: TruthRun, id: string): TruthTrajectory | null {
   const record = state.trajectories.find(({ trajectory }) => trajectory.id === id);
   if (record === undefined) return null;
   const { trajectory, setup } = record;
