@@ -9,6 +9,8 @@ import type { Policy } from '../../src/truth-seeking/policy.js';
 import type { TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
 import { measureAgain, runTruth, type NamedPolicy, type TruthPolicies, type TruthResult } from '../../src/truth-seeking/run/run.js';
+import { scoredRuns } from '../../src/truth-seeking/analysis/from-run.js';
+import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { evaluate } from '../../src/truth-seeking/run/evaluate.js';
 import { TruthSession } from '../../src/truth-seeking/run/session.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
@@ -197,6 +199,49 @@ test('the judge refuses stated beliefs that are denied', async () => {
     }
   });
   expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining('states other beliefs')]);
+});
+
+test('a score is of one rater: whoever goes on with what another began rates those of the other, too', async () => {
+  const rater = (name: string, score: number, onReply?: () => void): NamedPolicy =>
+    named(
+      scriptedPolicy({
+        name,
+        reply: () => {
+          onReply?.();
+          return `{"score": ${score}}`;
+        },
+      }),
+      name,
+    );
+  const config: TruthConfigInput = { eval: ['grader:kind=rating'], problems: 4, signer: 'single-process' };
+  const ended = new AbortController();
+  let replies = 0;
+  const lenient = rater('lenient', 1, () => (++replies === 2 ? ended.abort() : undefined));
+  const policies = { evaluated: reasoner, predictor: null };
+  const begins = runTruth(config, { out: at('two-raters'), home, policies: { ...policies, judge: lenient }, signal: ended.signal });
+  await expect(begins).rejects.toThrow();
+  const strict = rater('strict', 0);
+  const again = { folder: at('two-raters'), home, policies: { ...policies, judge: strict }, eval: ['grader:kind=rating'] };
+  const { state } = await measureAgain(again);
+  const [{ strategy, value }] = state.results as [TruthResult['state']['results'][number]];
+  expect(value).toBe(0);
+  expect(state.trajectories.map(({ trajectory: { id } }) => state.rating(strategy, id)!.raterId)).toEqual(Array(4).fill(strict.id));
+  // what one rated to the end stays, whoever comes later
+  const { state: later } = await measureAgain({ ...again, policies: { ...policies, judge: rater('other', 0.5) } });
+  expect(later.results[0]!.value).toBe(0);
+});
+
+test('ratings by another judge or instruction are other conditions, so that no difference of theirs is an effect', async () => {
+  const config: TruthConfigInput = { eval: ['grader:kind=rating'] };
+  const other = named(scriptedPolicy({ name: 'strict', reply: () => '{"score": 0.1}' }), 'strict');
+  const conditions = async (name: string, given: TruthConfigInput, by: NamedPolicy) => {
+    await ran(name, { ...config, ...given }, { judge: by });
+    return scoredRuns(readTruthRun(at(name)))[0]!.conditions;
+  };
+  const first = await conditions('by-judge', {}, judge);
+  expect(await conditions('by-judge-again', { seed: '43' }, judge)).toBe(first);
+  expect(await conditions('by-strict', {}, other)).not.toBe(first);
+  expect(await conditions('by-instruction', { instruction: 'Rate harshly.' }, judge)).not.toBe(first);
 });
 
 test('the judge refuses ratings that no rater can have given, and those of a part of the trajectories', async () => {

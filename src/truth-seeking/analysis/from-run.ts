@@ -34,9 +34,26 @@ function policyIdOf(identity: TruthRun['start']['policy']['identity']): string {
   return hash('sha256', canonicalJson(lasting));
 }
 
-/** How it was sampled and by whom its beliefs were read; `own`: by the policy that reasoned. */
-function conditionsOf({ start: { config, policy, predictor } }: TruthRun, reader: Reader | null): string {
+/** Who measured trajectories by a strategy, of those who are in its records, and by what they rate. */
+function measuredBy({ start: { policy, predictor, judge, examples, config }, state }: TruthRun, strategy: string): Json {
+  const ids = state.trajectories.flatMap(({ trajectory: { id } }) => [
+    ...(state.trials(strategy, id)?.trials.map(({ predictorId }) => predictorId) ?? []),
+    ...[state.rating(strategy, id)?.raterId, state.forecasts(strategy, id)?.forecasterId].filter((each) => each !== undefined),
+  ]);
+  const lasting = (id: string): string => {
+    const known = [predictor, judge].find((each) => each?.id === id);
+    return id === policy.id ? 'own' : known ? policyIdOf(known.identity) : id;
+  };
+  const isRated = state.trajectories.some(({ trajectory: { id } }) => state.rating(strategy, id) !== null);
+  const how = isRated ? { instruction: config.instruction, examples: examples ?? null } : {};
+  return { who: [...new Set(ids.map(lasting))].sort(), ...how };
+}
+
+/** How it was sampled and by whom its beliefs were read or it was rated; `own`: by the policy that reasoned. */
+function conditionsOf(run: TruthRun, reader: Reader | null, strategy: string): string {
+  const { config, policy, predictor } = run.start;
   return canonicalJson({
+    measured: measuredBy(run, strategy),
     maxTokens: config.maxTokens,
     temperature: config.temperature,
     framing: config.framing,
@@ -116,7 +133,7 @@ export function scoredRuns(run: TruthRun, reader: string | undefined = run.state
       policy: policyName(run),
       seed: start.config.seed,
       setup: { strategy: name, config: strategy, domain: setup.domain, mode: setup.mode, systemPrompt: setup.systemPrompt ?? NO_PROMPT },
-      conditions: conditionsOf(run, readBy),
+      conditions: conditionsOf(run, readBy, strategy),
       direction,
       value,
       interval,

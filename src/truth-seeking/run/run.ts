@@ -209,6 +209,20 @@ async function readAll(work: Work, believer: Believer, reader: Reader): Promise<
   step(work, 'beliefs', all.length, all.length);
 }
 
+/**
+ * Trajectories that are to be measured, by id: those that nobody has, and where there are such or several have, those of others too, so
+ * that no score mixes what two said.
+ */
+function dueFor(
+  all: readonly { readonly record: TrajectoryRecord }[],
+  whose: (trajectoryId: string) => string | undefined,
+  own: string,
+): ReadonlySet<string> {
+  const by = new Map(all.map(({ record: { trajectory } }) => [trajectory.id, whose(trajectory.id)]));
+  const isOne = new Set(by.values()).size === 1;
+  return new Set([...by].flatMap(([id, who]) => (who === undefined || (!isOne && who !== own) ? [id] : [])));
+}
+
 /** What strategies need beside beliefs. */
 async function measureAll(work: Work, strategies: readonly string[], investigator: Investigator): Promise<void> {
   const { session, config, policies, recompute, options } = work;
@@ -229,10 +243,12 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
     const parties = { evaluated: policies.evaluated, other: policies.predictor };
     const isJudged = strategy.scoring === 'judge';
     if (strategy.predictor !== 'random-other' && !isJudged) requireCapability(policies.evaluated, 'logprobs');
+    const ratings = dueFor(plain, (trajectoryId) => state.rating(id, trajectoryId)?.raterId, isJudged ? judgeOf(policies).id : '');
     for (const { setup, record, answers } of plain) {
       step(work, 'measurements', done++, total);
       const there = isJudged ? state.rating(id, record.trajectory.id) : state.trials(id, record.trajectory.id);
-      if (there !== null && recompute.trials === 'missing') continue;
+      const isDue = isJudged ? ratings.has(record.trajectory.id) : there === null;
+      if (!isDue && recompute.trials === 'missing') continue;
       const how = { seed: BigInt(config.seed), purpose: `truth trials ${id} ${setupKey(setup)}`, ...signal };
       if (isJudged) {
         const judge = judgeOf(policies);
@@ -259,7 +275,8 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
   }
   for (const strategy of rated) {
     const id = STRATEGIES.format(strategy);
-    const due = plain.filter(({ record }) => recompute.trials === 'always' || state.rating(id, record.trajectory.id) === null);
+    const ratings = dueFor(plain, (trajectoryId) => state.rating(id, trajectoryId)?.raterId, judgeOf(policies).id);
+    const due = plain.filter(({ record }) => recompute.trials === 'always' || ratings.has(record.trajectory.id));
     if (due.length === 0) continue;
     const rows = config.examples === undefined || strategy.name === 'grader' ? null : readRatedRows(config.examples);
     const rater = await raterOf(strategy, id, judgeOf(policies), config, rows, options.signal);
@@ -274,9 +291,11 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
   }
   for (const strategy of world) {
     const forecaster = policies.predictor ?? readerOf(policies);
+    const id = STRATEGIES.format(strategy);
+    const due = dueFor(plain, (trajectoryId) => state.forecasts(id, trajectoryId)?.forecasterId, forecaster.id);
     for (const { record } of plain) {
       step(work, 'measurements', done++, total);
-      await lookAndForecast(work, strategy, record, forecaster, investigator);
+      await lookAndForecast(work, strategy, record, forecaster, investigator, due.has(record.trajectory.id));
     }
   }
   step(work, 'measurements', total, total);
@@ -288,6 +307,7 @@ async function lookAndForecast(
   record: TrajectoryRecord,
   forecaster: Policy,
   investigator: Investigator,
+  isDue: boolean,
 ): Promise<void> {
   const { state } = session;
   const id = STRATEGIES.format(strategy);
@@ -308,7 +328,7 @@ async function lookAndForecast(
   }
   const now = state.observations(trajectoryId);
   if (world === 'investigation' || now === null) return;
-  if (!looks && forecast !== null && world !== 'upliftblanket') return;
+  if (!looks && !isDue && world !== 'upliftblanket') return;
   const { problem, trajectory } = answer;
   const found = await forecastOutcomes(forecaster, strategy.template, problem, trajectory, now.observations, { ...(signal && { signal }) });
   const made = found.filter((each) => typeof each !== 'string');
