@@ -53,6 +53,8 @@ test('a judge says beliefs, with its noise; the run is judged again, and without
   // what is said each time alike has no noise
   expect(result.state.results[1]!.details).toMatchObject({ withoutNoise: { measurements: 3, newNoise: expect.closeTo(0, 12) } });
   expect(await judgeTruthRun({ folder: at('judged'), home })).toMatchObject({ verdict: 'pass', readouts: 4 });
+  // another build words and reads in another way: its beliefs are another set
+  expect(result.state.reader(result.state.readers[0]!)!.engine).toMatchObject(result.start.code);
   await expect(ran('alone', { belief: 'judge', eval: ['accuracy'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   await expect(ran('exact', { eval: ['accuracy'] })).rejects.toMatchObject({ code: 'BACKEND_INCAPABLE' });
 });

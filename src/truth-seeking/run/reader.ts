@@ -16,14 +16,14 @@ export async function readerOfBeliefs(
   { belief, beliefSystem, standpoint, measurements }: Pick<TruthConfig, 'belief' | 'beliefSystem' | 'standpoint' | 'measurements'>,
 ): Promise<Reader> {
   const { id, identity } = believingPolicy(policies, belief);
-  const [{ version, addon }, machine] = [await codeVersion(), machineClass()];
+  const [code, machine] = [await codeVersion(), machineClass()];
   return {
     source: belief === 'exact' ? 'logprob' : belief,
     beliefSystem,
     ...(belief === 'exact' ? { probes: hash('sha256', canonicalJson(WORDINGS.map((wording) => wording('A', 'B')))) } : {}),
     ...(belief === 'judge' || belief === 'self' ? { standpoint, measurements } : {}),
     policy: { id, identity: { ...identity } as Json },
-    engine: { version, addon, ...machine } as unknown as Json,
+    engine: { ...code, ...machine } as unknown as Json,
   };
 }
 
