@@ -66,7 +66,8 @@ test('what changed, by hand: from one half to nine tenths on ten claims that are
   expect(of('calibration error')).toMatchObject({ before: expect.closeTo(0, 12), after: expect.closeTo(0.4, 12) });
   // a belief that never varies has no slope: nothing, and not 0
   expect(of('slope')).toMatchObject({ n: 20, before: null, after: null, difference: null, interval: null });
-  expect(of('sycophancy')).toMatchObject({ n: 20, before: 0, after: 0, difference: 0 });
+  // differences that are all alike say nothing of how they vary: no interval without width, and no p
+  expect(of('sycophancy')).toMatchObject({ n: 20, before: 0, after: 0, difference: 0, interval: null, p: null });
   expect(changes.some(({ figure }) => figure.startsWith('martingale'))).toBe(false);
 });
 

@@ -27,9 +27,9 @@ export interface FigureChange {
   readonly after: number | null;
   /** After less before. */
   readonly difference: number | null;
-  /** 95 %, percentiles of a paired bootstrap over groups; null for a group alone. */
+  /** 95 %, percentiles of a paired bootstrap over groups; null for a group alone, and where all of them changed alike. */
   readonly interval: { readonly low: number; readonly high: number } | null;
-  /** Of means alone: t over groups. */
+  /** Of means alone: t over groups; null without an interval. */
   readonly p: number | null;
 }
 
@@ -41,6 +41,8 @@ interface Pair<T> {
 }
 
 const RESAMPLES = 2000;
+/** What order of summation alone makes of figures that are the same. */
+const ROUNDING = 1e-12;
 /** Bins of the calibration, as in a run's scores. */
 const BINS = 10;
 
@@ -67,13 +69,15 @@ function changeOf<T>(figure: string, pairs: readonly Pair<T>[], statistic: Stati
   }
   drawn.sort((a, b) => a - b);
   const interval = drawn.length === 0 ? null : { low: quantile(drawn, 0.025), high: quantile(drawn, 0.975) };
-  return { ...about, difference: after - before, interval };
+  // where every draw comes to the same, nothing is known of how it varies: that is no certainty
+  const varies = interval !== null && interval.high - interval.low > ROUNDING;
+  return { ...about, difference: after - before, interval: varies ? interval : null };
 }
 
 /** A mean, whose difference has a p, too. */
 function meanChangeOf(figure: string, pairs: readonly Pair<number>[], seed: bigint): Figure {
   const found = changeOf(figure, pairs, mean, seed);
-  if (pairs.length === 0) return found;
+  if (found.interval === null) return found;
   const test = clusteredMean(
     pairs.map(({ before, after }) => after - before),
     pairs.map(({ group }) => group),
