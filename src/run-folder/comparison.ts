@@ -11,7 +11,7 @@ export interface PairedCounts {
   /** Problems that fail before and pass after, and the other way round. */
   readonly gained: number;
   readonly lost: number;
-  /** Exact, two-sided: of a tier McNemar's; of the mean that of its change, which is McNemar's where all problems weigh alike. */
+  /** Two-sided: of a tier McNemar's, exact; of the mean that of its change, which is McNemar's where all problems weigh alike. */
   readonly p: number;
 }
 

@@ -1,3 +1,6 @@
+/** Characters of a shared word that are shown with what differs: a word may be a whole document. */
+const MOST_ADDED = 200;
+
 /** What a prompt asks, as far as that can be told without its task: what not all prompts of its tier begin and end with. */
 export class Questions {
   readonly #shared = new Map<string, { readonly first: string; begin: number; end: number }>();
@@ -19,7 +22,8 @@ export class Questions {
     const { begin = 0, end = 0 } = this.#shared.get(tier) ?? {};
     if (begin + end >= prompt.length) return prompt;
     // whole lines, where no more than a few shared words are added by that; else whole words
-    const [before, after] = [prompt.slice(0, begin), prompt.slice(prompt.length - end)];
+    const cut = prompt.length - end;
+    const [before, after] = [prompt.slice(Math.max(0, begin - MOST_ADDED), begin), prompt.slice(cut, cut + MOST_ADDED)];
     const [lead] = /(?<=^|\n).{0,40}$/.exec(before) ?? /\S*$/.exec(before)!;
     const [rest] = /^.{0,40}(?=\n|$)/.exec(after) ?? /^\S*/.exec(after)!;
     return (lead + prompt.slice(begin, prompt.length - end) + rest).replaceAll(/\s+/g, ' ').trim();

@@ -1,5 +1,5 @@
 /**
- * How a mean over tiers changed between two evaluations of the same problems: an exact test, and an interval that excludes 0 exactly where
+ * How a mean over tiers changed between two evaluations of the same problems: a test, and an interval that excludes 0 exactly where
  * the test speaks against chance.
  *
  * Fay and Lumbard (2021), "Confidence intervals for difference in proportions for matched pairs compatible with exact McNemar's or sign
@@ -7,9 +7,13 @@
  * is known of each is a confidence distribution (Clopper and Pearson's), and the limits are quantiles of the product: its sign is that of
  * 2 theta - 1, about which the test is. Here a problem counts as its tier weighs: gained weights are summed over all ways in which the
  * changed problems may fall, and D is a proportion of as many problems of equal weight as the mean is worth (Kish 1965).
+ *
+ * That asks whether any tier changed. Where problems of one tier count more than twice as much as another's, the mean can stand still while
+ * the tiers change: the interval reaches as far as that of the tiers, each by itself, and p is the greater of the two, so that both hold.
  */
-import { incompleteBeta } from './student.js';
-import type { Interval } from './intervals.js';
+import { incompleteBeta, normalQuantile, normalTail } from './student.js';
+import { intervalOfSum, scoreInterval, type Estimate, type Interval } from './intervals.js';
+import { SAME, signFlipTest, signSums, type SignSums } from './sign-sums.js';
 
 export interface TierChange {
   /** Of the tier in the mean; over all tiers they add up to 1. */
@@ -22,87 +26,42 @@ export interface TierChange {
 
 export interface ChangeOfMean extends Interval {
   readonly mean: number;
-  /** Exact, two-sided: McNemar's where all problems weigh alike. */
+  /** Two-sided: below 0.05 exactly where the interval excludes 0. Exact, and McNemar's, where all problems weigh alike. */
   readonly p: number;
 }
 
 const TAIL = 0.025;
 /** Places at which the distributions are tabulated: theta evenly by arcsine, D evenly, both about what was observed. */
 const [THETAS, SHARES] = [64, 256];
-/** Multiples of the least unit that a sum of weights may come to; finer weights are rounded to it. */
-const MOST_UNITS = 1024;
-
-/** Weights of the changed problems in whole units, and how many there are of each. */
-interface Changed {
-  readonly units: number;
-  readonly problems: number;
-  /** Logarithm of the ways to choose so many of them, by how many. */
-  readonly ways: readonly number[];
-}
-
-function waysOf(problems: number): number[] {
-  const ways = [0];
-  for (let k = 1; k <= problems; k++) ways.push(ways[k - 1]! + Math.log((problems - k + 1) / k));
-  return ways;
-}
+/** Distinct sums for the tables, where the test itself tells more apart. */
+const TABLE_SUMS = 1024;
+/**
+ * Times that a problem may weigh as much as another for those that changed to speak for all. Beyond that a small tier, in which nothing
+ * changed or little, may hold what the large ones do not show, and each tier is asked by itself too.
+ */
+const MOST_UNLIKE = 2;
 
 type Weighed = TierChange & { /** Of each problem, in the mean. */ readonly each: number };
 
-function changedInUnits(all: readonly Weighed[]): { readonly changed: readonly Changed[]; readonly gained: number; readonly lost: number } {
-  const tiers = all.flatMap(({ each, gained, lost }) => (gained + lost === 0 ? [] : [{ each, gained, lost, problems: gained + lost }]));
-  const most = Math.max(...tiers.map(({ each }) => each));
-  const count = (unit: number): number => tiers.reduce((sum, { each, problems }) => sum + (each / unit) * problems, 0);
-  let unit = count(1) / MOST_UNITS;
-  for (let parts = 1; count(most / parts) <= MOST_UNITS; parts++) {
-    const isWhole = tiers.every(({ each }) => Math.abs((each / most) * parts - Math.round((each / most) * parts)) < 1e-9);
-    if (!isWhole) continue;
-    unit = most / parts;
-    break;
-  }
-  const byUnits = new Map<number, number>();
-  let [gained, lost] = [0, 0];
-  for (const tier of tiers) {
-    const units = Math.max(1, Math.round(tier.each / unit));
-    byUnits.set(units, (byUnits.get(units) ?? 0) + tier.problems);
-    gained += units * tier.gained;
-    lost += units * tier.lost;
-  }
-  return { changed: [...byUnits].map(([units, problems]) => ({ units, problems, ways: waysOf(problems) })), gained, lost };
-}
-
-/** Probabilities of each gained weight, in units, where every changed problem is gained with chance theta. */
-function gainedWeights(changed: readonly Changed[], theta: number): Float64Array {
-  let sums = Float64Array.of(1);
-  for (const { units, problems, ways } of changed) {
-    const next = new Float64Array(sums.length + units * problems);
-    for (let k = 0; k <= problems; k++) {
-      const chance = Math.exp(ways[k]! + (k && k * Math.log(theta)) + (problems - k && (problems - k) * Math.log1p(-theta)));
-      for (let i = 0; chance > 0 && i < sums.length; i++) next[i + units * k]! += chance * sums[i]!;
-    }
-    sums = next;
-  }
-  return sums;
-}
-
-/** Of so much gained weight or more, and of less. */
-function tails(changed: readonly Changed[], gained: number, theta: number): readonly [more: number, less: number] {
-  let [more, less] = [0, 0];
-  for (const [i, chance] of gainedWeights(changed, theta).entries()) {
-    if (i >= gained) more += chance;
-    else less += chance;
-  }
-  return [more, less];
+/** What changed, seen from one side. */
+interface Changed {
+  readonly sums: SignSums;
+  readonly squares: number;
+  /** Weight gained less weight lost. */
+  readonly difference: number;
+  /** Whether any problem was gained. */
+  readonly some: boolean;
+  readonly p: number;
 }
 
 /** Confidence distribution of theta, its lower one, as a function. */
-function thetaDistribution(changed: readonly Changed[], gained: number): (theta: number) => number {
-  const sum = (of: (each: Changed) => number): number => changed.reduce((total, each) => total + of(each), 0);
-  const all = sum(({ units, problems }) => units * problems);
-  const reach = (2.5 * Math.sqrt(sum(({ units, problems }) => units ** 2 * problems))) / all; // five standard deviations of an arcsine
-  const seen = Math.asin(Math.sqrt(gained / all));
+function thetaDistribution({ sums, squares, difference }: Changed): (theta: number) => number {
+  const all = sums.reach;
+  const reach = (2.5 * Math.sqrt(squares)) / all; // five standard deviations of an arcsine
+  const seen = Math.asin(Math.sqrt(Math.min(1, Math.max(0, (1 + difference / all) / 2))));
   const [from, to] = [Math.max(0, seen - reach), Math.min(Math.PI / 2, seen + reach)];
   const logits = Float64Array.from({ length: THETAS + 1 }, (_, i) => {
-    const [more, less] = tails(changed, gained, Math.sin(from + ((to - from) * i) / THETAS) ** 2);
+    const [more, less] = sums.tails(difference, Math.sin(from + ((to - from) * i) / THETAS) ** 2);
     return Math.log(Math.max(more, 1e-300) / Math.max(less, 1e-300));
   });
   return (theta) => {
@@ -137,18 +96,18 @@ function bisect(rises: (at: number) => number, value: number, low: number, high:
 }
 
 /** @param changes of `problems` problems of equal weight; whole where all weigh alike */
-function lowerLimit(changed: readonly Changed[], gained: number, changes: number, problems: number): number {
+function lowerLimit(changed: Changed, changes: number, problems: number): number {
   // nothing was gained: theta is not known to be above 0, and D is as large as it may be
-  if (gained === 0 && changes >= problems) return -1;
-  if (gained === 0) return -bisect((share) => incompleteBeta(share, 1 - share, changes + 1, problems - changes), 1 - TAIL, 0, 1);
-  const cumulative = thetaDistribution(changed, gained);
+  if (!changed.some && changes >= problems) return -1;
+  if (!changed.some) return -bisect((share) => incompleteBeta(share, 1 - share, changes + 1, problems - changes), 1 - TAIL, 0, 1);
+  const cumulative = thetaDistribution(changed);
   const below = (of: ReturnType<typeof shares>, change: number): number =>
     of.reduce(
       (sum, { share, weight }) => sum + (change < -share ? 0 : weight * (change > share ? 1 : cumulative((1 + change / share) / 2))),
       0,
     );
   // the test and the limit ask the same at 0
-  if (tails(changed, gained, 0.5)[0] > TAIL) {
+  if (changed.difference <= 0 || changed.p / 2 > TAIL) {
     const many = shares(changes + 1, problems - changes);
     return Math.min(
       0,
@@ -159,17 +118,60 @@ function lowerLimit(changed: readonly Changed[], gained: number, changes: number
   return bisect((change) => below(few, change), TAIL, 0, 1);
 }
 
+/**
+ * From a score interval of what each tier gained and of what it lost, whose distances add up in squares: it asks nothing of how tiers
+ * compare. Its p is the level at which it reaches 0, and never below that of the exact test.
+ */
+function byTier(tiers: readonly Weighed[], mean: number, exact: number): Omit<ChangeOfMean, 'mean'> {
+  const at = (z: number): Interval =>
+    intervalOfSum(
+      tiers.flatMap(({ weight, n, gained, lost }): Estimate[] => {
+        const [gain, loss] = [scoreInterval(gained / n, n, z), scoreInterval(lost / n, n, z)];
+        return [
+          { weight, value: gained / n, ...gain },
+          { weight, value: -lost / n, low: -loss.high, high: -loss.low },
+        ];
+      }),
+    );
+  const reaches0 = (z: number): boolean => (mean > 0 ? at(z).low <= 0 : mean === 0 || at(z).high >= 0);
+  const far = normalQuantile(Math.max(exact, 1e-300) / 2);
+  const p = reaches0(far) ? 2 * normalTail(bisect((z) => (reaches0(z) ? 1 : 0), 1, 0, far)) : exact;
+  const { low, high } = at(normalQuantile(TAIL));
+  return { low: Math.max(-1, low), high: Math.min(1, high), p: Math.max(exact, p) };
+}
+
 /** @throws RangeError where a tier has no problem */
 export function changeOfMean(tiers: readonly TierChange[]): ChangeOfMean {
   if (tiers.length === 0 || tiers.some(({ n }) => n === 0)) throw new RangeError('a tier without a problem has not changed');
   const weighed: readonly Weighed[] = tiers.map((tier) => ({ ...tier, each: tier.weight / tier.n }));
   const sum = (of: (tier: (typeof weighed)[number]) => number): number => weighed.reduce((total, tier) => total + of(tier), 0);
   const mean = sum(({ each, gained, lost }) => each * (gained - lost));
-  const problems = 1 / sum(({ each, n }) => n * each ** 2);
-  const changes = Math.min(problems, problems * sum(({ each, gained, lost }) => each * (gained + lost)));
-  const { changed, gained, lost } = changedInUnits(weighed);
-  const low = lowerLimit(changed, gained, changes, problems);
-  const high = -lowerLimit(changed, lost, changes, problems);
-  const [[more], [fewer]] = [tails(changed, gained, 0.5), tails(changed, lost, 0.5)];
-  return { mean, low, high, p: Math.min(1, 2 * Math.min(more, fewer)) };
+  const problems = 1 / sum((tier) => tier.n * tier.each ** 2);
+  const changes = Math.min(problems, problems * sum((tier) => tier.each * (tier.gained + tier.lost)));
+  const pairs = weighed.map((tier) => ({ weight: tier.each, pairs: tier.gained + tier.lost }));
+  const p = signFlipTest(pairs, mean);
+  const side = (difference: number, of: (tier: TierChange) => number): Changed => ({
+    sums,
+    squares: sum((tier) => (tier.gained + tier.lost) * tier.each ** 2),
+    difference,
+    some: sum(of) > 0,
+    p,
+  });
+  const sums = signSums(pairs, TABLE_SUMS);
+  const own = {
+    low: lowerLimit(
+      side(mean, ({ gained }) => gained),
+      changes,
+      problems,
+    ),
+    high: -lowerLimit(
+      side(-mean, ({ lost }) => lost),
+      changes,
+      problems,
+    ),
+  };
+  const each = weighed.map((tier) => tier.each);
+  if (Math.max(...each) <= MOST_UNLIKE * (1 + SAME) * Math.min(...each)) return { mean, ...own, p };
+  const apart = byTier(weighed, mean, p);
+  return { mean, low: Math.min(own.low, apart.low), high: Math.max(own.high, apart.high), p: apart.p };
 }

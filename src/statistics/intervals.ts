@@ -19,10 +19,10 @@ export function wilsonInterval(passed: number, n: number): Interval {
  * Wilson's interval about a mean p of n > 0 values in [0, 1]. Their variance is at most p(1 - p), so that it is too wide rather than too
  * narrow for values between.
  */
-function scoreInterval(p: number, n: number): Interval {
-  const z2 = Z95 * Z95;
+export function scoreInterval(p: number, n: number, z = Z95): Interval {
+  const z2 = z * z;
   const centre = (p + z2 / (2 * n)) / (1 + z2 / n);
-  const half = (Z95 / (1 + z2 / n)) * Math.sqrt((p * (1 - p)) / n + z2 / (4 * n * n));
+  const half = (z / (1 + z2 / n)) * Math.sqrt((p * (1 - p)) / n + z2 / (4 * n * n));
   return { low: p === 0 ? 0 : centre - half, high: p === 1 ? 1 : centre + half };
 }
 

@@ -1,4 +1,5 @@
 /** Two evaluations of the same problems, compared in the figure that is reported of each: the mean over tiers. */
+import { SAME, signFlipTest } from './sign-sums.js';
 
 /** Verdicts on one tier's problems, in the order of the set: `p` pass, `f` fail, `n` none. */
 export interface TierVerdicts {
@@ -17,7 +18,7 @@ export interface PairedChange {
   readonly after: number;
   /** after - before; exactly 0 where what was gained weighs as much as what was lost. */
   readonly difference: number;
-  /** Exact two-sided test of the difference. */
+  /** Exact, two-sided, of that no tier changed, by the difference. */
   readonly p: number;
   /** Parts of the mean that were gained and lost, and of how many problems of equal weight it would be the mean (Kish 1965). */
   readonly gain: number;
@@ -68,54 +69,6 @@ export function pairedChange(before: readonly TierVerdicts[], after: readonly Ti
     loss,
     effective: tiers.length === 0 ? 0 : 1 / total(({ pairs, each }) => pairs * each ** 2),
   };
-}
-
-/** Sums of weights that differ by less are the same: no problem weighs so little. */
-const SAME = 1e-7;
-
-/** Distinct sums that are told apart. Tiers of different sizes could have millions, which nobody wants to wait for. */
-const MOST_SUMS = 8192;
-
-/**
- * Probability that pairs which go either way with equal chance differ by |difference| or more: the exact McNemar test where all weigh
- * alike.
- * Pairs of one weight are a binomial; their sums are convolved over the weights. Where there are more than MOST_SUMS sums they are rounded
- * to as many, which moves the probability by a thousandth or so.
- */
-function signFlipTest(discordant: readonly { readonly weight: number; readonly pairs: number }[], difference: number): number {
-  const classes = new Map<number, { weight: number; pairs: number }>();
-  for (const { weight, pairs } of discordant) {
-    if (pairs === 0) continue;
-    const key = Math.round(weight / SAME);
-    const same = classes.get(key);
-    if (same === undefined) classes.set(key, { weight, pairs });
-    else same.pairs += pairs;
-  }
-  const all = [...classes.values()];
-  const exact = all.length === 1 || all.reduce((product, { pairs }) => product * (pairs + 1), 1) <= MOST_SUMS;
-  const reach = all.reduce((sum, { weight, pairs }) => sum + weight * pairs, 0);
-  const grid = exact ? SAME : (2 * reach) / MOST_SUMS;
-  let sums = new Map([[0, { value: 0, probability: 1 }]]);
-  for (const { weight, pairs } of all) {
-    const next = new Map<number, { value: number; probability: number }>();
-    for (const { value, probability } of sums.values()) {
-      let log = Math.log(probability) - pairs * Math.LN2;
-      for (let k = 0; k <= pairs; k++) {
-        const sum = value + weight * (2 * k - pairs);
-        const key = Math.round(sum / grid);
-        const same = next.get(key);
-        if (same === undefined) next.set(key, { value: exact ? sum : key * grid, probability: Math.exp(log) });
-        else same.probability += Math.exp(log);
-        log += Math.log((pairs - k) / (k + 1));
-      }
-    }
-    sums = next;
-  }
-  const least = Math.abs(difference) - grid / 2;
-  return Math.min(
-    1,
-    [...sums.values()].reduce((total, { value, probability }) => (Math.abs(value) >= least ? total + probability : total), 0),
-  );
 }
 
 /**

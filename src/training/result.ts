@@ -1,15 +1,14 @@
 /** What a run ends with, derived from the records of its log: the same figures whoever asks, the command, the report or `runs`. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
-import { compareDev, meanLoss, outcomesUnder, pooledHitRate } from '../run-folder/derived.js';
-import type { HeldOut } from '../run-folder/evaluation-records.js';
+import { compareEvaluations, type PairedCounts } from '../run-folder/comparison.js';
+import { compareDev, meanLoss, pooledHitRate } from '../run-folder/derived.js';
 import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { readEvaluations, type LoggedEvaluations } from '../run-folder/read-evaluations.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { READINGS, type Forgetting, type Reading, type Summary } from '../statistics/index.js';
 import type { Failures } from '../tasks/failures.js';
-import { compareOutcomes, type Outcomes } from './gate.js';
 import type { IterationReport } from './hooks.js';
 
 interface Paired {
@@ -24,7 +23,7 @@ export interface RunResult {
   readonly test: {
     readonly before: Summary;
     readonly after: Summary;
-    /** Exact paired test of the change of the mean: McNemar's where all problems weigh alike. */
+    /** Of the change of the mean, as everywhere (run-folder/comparison). */
     readonly pairedP: number;
     readonly gained: number;
     readonly lost: number;
@@ -58,8 +57,7 @@ export interface RunResult {
   };
 }
 
-export const outcomesOf = (evaluation: Pick<HeldOut, 'outcomes'>): Outcomes =>
-  new Map(evaluation.outcomes.map(([problemId, , verdict]) => [problemId, verdict]));
+const paired = ({ p, gained, lost }: PairedCounts): Paired => ({ pairedP: p, gained, lost });
 
 /** Iterations with their figures. */
 function iterationsOf(folder: string, { iterations, evaluations, tiers, rollouts, steps, rules }: LoggedEvaluations): IterationReport[] {
@@ -99,23 +97,22 @@ export function readResult(folder: string): RunResult {
   );
   if (end === null || typeof submitted?.adapter !== 'string' || before === undefined || after === undefined)
     throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`);
-  const paired = (was: Pick<HeldOut, 'outcomes'>, is: Pick<HeldOut, 'outcomes'>): Paired => {
-    const { gained, lost, p } = compareOutcomes(outcomesOf(was), outcomesOf(is));
-    return { pairedP: p, gained, lost };
-  };
+  const comparison = compareEvaluations(before, after, logged.tiers);
   const readings = READINGS.flatMap((reading) => {
-    const [was, is] = [outcomesUnder(before, reading), outcomesUnder(after, reading)];
-    return was === null || is === null ? [] : [[reading, paired({ outcomes: was }, { outcomes: is })] as const];
+    const change = comparison.readings[reading];
+    return change === undefined ? [] : [[reading, paired(change)] as const];
   });
   const [was, is] = (['before', 'after'] as const).map((when) => constrained.find((each) => each.when === when));
   const given =
-    was === undefined || is === undefined ? {} : { constrained: { before: was.summary, after: is.summary, ...paired(was, is) } };
+    was === undefined || is === undefined
+      ? {}
+      : { constrained: { before: was.summary, after: is.summary, ...paired(compareEvaluations(was, is, logged.tiers)) } };
   const { seconds, peakRssBytes, tokens, layers, stopped } = end;
   const iterations = iterationsOf(folder, logged);
   return {
     runId,
     folder,
-    test: { before: before.summary, after: after.summary, ...paired(before, after), readings: Object.fromEntries(readings), ...given },
+    test: { before: before.summary, after: after.summary, ...paired(comparison), readings: Object.fromEntries(readings), ...given },
     trivialPolicies,
     forgetting,
     seconds,

@@ -185,7 +185,7 @@ describe('the manifest', () => {
 test('the hash of the code changes with every module that decides something, wherever it is installed', () => {
   const at = (name: string): string => join(folder.path, name);
   const copy = (name: string, change: (root: string) => void): string => {
-    for (const file of ['index.js', 'training/gate.js', 'judge/judge.js', 'training/gate.d.ts']) {
+    for (const file of ['index.js', 'training/iteration.js', 'judge/judge.js', 'training/iteration.d.ts']) {
       mkdirSync(dirname(join(at(name), file)), { recursive: true });
       writeFileSync(join(at(name), file), `// ${file}`);
     }
@@ -194,10 +194,10 @@ test('the hash of the code changes with every module that decides something, whe
   };
   const own = copy('code', () => undefined);
   expect(copy('code-elsewhere', (root) => writeFileSync(join(root, 'judge/judge.js'), '// other'))).toBe(own);
-  expect(copy('code-typed', (root) => writeFileSync(join(root, 'training/gate.d.ts'), '// other'))).toBe(own);
+  expect(copy('code-typed', (root) => writeFileSync(join(root, 'training/iteration.d.ts'), '// other'))).toBe(own);
   const changed = [
-    copy('code-changed', (root) => writeFileSync(join(root, 'training/gate.js'), '// other')),
-    copy('code-moved', (root) => renameSync(join(root, 'training/gate.js'), join(root, 'training/door.js'))),
+    copy('code-changed', (root) => writeFileSync(join(root, 'training/iteration.js'), '// other')),
+    copy('code-moved', (root) => renameSync(join(root, 'training/iteration.js'), join(root, 'training/door.js'))),
     copy('code-more', (root) => writeFileSync(join(root, 'more.js'), '')),
   ];
   expect(new Set([own, ...changed]).size).toBe(4);

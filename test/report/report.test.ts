@@ -396,6 +396,14 @@ test('a line of a rollout says its question: what not all prompts of its tier be
   questions.add('c', 'same same');
   questions.add('c', 'same');
   expect(questions.of('c', 'same')).toBe('same');
+  // a shared word may be a whole document: it is neither shown nor looked through again from each of its places
+  const document = 'x'.repeat(60_000);
+  for (const question of ['one', 'two']) questions.add('e', `${document} ${question}`);
+  const started = performance.now();
+  expect(questions.of('e', `${document} one`)).toBe('one');
+  expect(performance.now() - started).toBeLessThan(1_000);
+  for (const question of ['one', 'two']) questions.add('f', document + question + document);
+  expect(questions.of('f', `${document}one${document}`)).toBe(`${'x'.repeat(200)}one${'x'.repeat(200)}`);
 });
 
 describe('the rollouts that are shown', () => {

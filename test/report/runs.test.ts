@@ -14,6 +14,7 @@ import { findRun, findRunOrPath } from '../../src/report/find-run.js';
 import { comparisonTable, resultTable } from '../../src/report/terminal.js';
 import { terminalStyle } from '../../src/report/terminal-style.js';
 import { strayEvaluation } from '../../src/run-folder/derived.js';
+import { mcnemarExact } from '../../src/statistics/index.js';
 import { readResult } from '../../src/training/result.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
 import { HOSTILE } from '../models/hostile.js';
@@ -312,6 +313,17 @@ describe('tables in a terminal', () => {
     expect(terminalStyle({ isTTY: true, columns: 120 }, {})).toEqual({ width: 120, color: true, prose: 120 });
     expect(terminalStyle({ isTTY: true, columns: 120 }, { NO_COLOR: '1' }).color).toBe(false);
     expect(terminalStyle({}, {})).toEqual({ width: 100, color: false });
+  });
+
+  test('and a result have one p, also where a group of tiers counts as one', () => {
+    const [run, { test: result }] = [readRun(at('runs/weak')), readResult(at('runs/weak'))];
+    const comparison = testComparison(run)!;
+    expect(result).toMatchObject({ pairedP: comparison.p, gained: comparison.gained, lost: comparison.lost });
+    expect(comparison.p).not.toBe(mcnemarExact(comparison.gained, comparison.lost));
+    for (const { name, change } of testRates(run)) {
+      const own = name === 'constrained' ? result.constrained : result.readings[name];
+      expect(own?.pairedP).toBe(change?.p);
+    }
   });
 
   test('names cannot steer it', () => {

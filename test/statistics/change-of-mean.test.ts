@@ -1,6 +1,7 @@
 /** The change of a mean: its test against trying all signs, its interval against the test and by counting how often it holds. */
 import { describe, expect, test } from '@jest/globals';
-import { changeOfMean, mcnemarExact, type TierChange } from '../../src/statistics/index.js';
+import { Random } from '../../src/random.js';
+import { changeOfMean, mcnemarExact, pairedChange, type TierChange } from '../../src/statistics/index.js';
 
 const one = (n: number, gained: number, lost: number): TierChange[] => [{ weight: 1, n, gained, lost }];
 
@@ -84,6 +85,84 @@ describe('the change of a mean over tiers', () => {
     const { low, p } = changeOfMean(tiers);
     expect(Math.abs(Math.log(p / bySigns(tiers)))).toBeLessThan(0.1);
     expect(low > 0).toBe(p < 0.05);
+  });
+
+  const verdicts = (tiers: readonly TierChange[], when: 'before' | 'after') =>
+    tiers.map(({ weight, n, gained, lost }) => {
+      const [won, gone] = when === 'before' ? ['f', 'p'] : ['p', 'f'];
+      return { weight, verdicts: won.repeat(gained) + gone.repeat(lost) + 'p'.repeat(n - gained - lost) };
+    });
+  const many = (count: number, weight: number, tier: Omit<TierChange, 'weight'>): TierChange[] =>
+    Array.from({ length: count }, () => ({ weight, ...tier }));
+
+  test.each<readonly [string, readonly TierChange[]]>([
+    [
+      '20 tiers',
+      [...many(10, 1 / 20, { n: 3, gained: 3, lost: 0 }), ...many(10, 1 / 20, { n: 100, gained: 20, lost: 60 })],
+    ],
+    [
+      '40 tiers',
+      [...many(20, 1 / 40, { n: 3, gained: 3, lost: 0 }), ...many(20, 1 / 40, { n: 100, gained: 20, lost: 60 })],
+    ],
+    [
+      'two tiers of thousands',
+      [
+        { weight: 0.5, n: 500, gained: 300, lost: 100 },
+        { weight: 0.5, n: 5000, gained: 500, lost: 1500 },
+      ],
+    ],
+    ['20 sizes', Array.from({ length: 20 }, (_, i) => ({ weight: 1 / 20, n: 50 + 2 * i, gained: 8 + i, lost: 4 + (i % 5) }))],
+  ])('loses no weight by rounding, small beside large: %s', (_, tiers) => {
+    const { mean, low, high, p } = changeOfMean(tiers);
+    expect(mean).toBeGreaterThan(0);
+    expect([low > 0, low <= mean, mean <= high]).toEqual([true, true, true]);
+    expect(p).toBe(pairedChange(verdicts(tiers, 'before'), verdicts(tiers, 'after')).p);
+  });
+
+  test.each<readonly [string, readonly (readonly [weight: number, n: number, gains: number, losses: number])[]]>([
+    [
+      '5 beside 300',
+      [
+        [0.5, 5, 0.15, 0],
+        [0.5, 300, 0, 0.1],
+      ],
+    ],
+    [
+      '4 beside 200',
+      [
+        [0.5, 4, 0, 0.5],
+        [0.5, 200, 0.01, 0.01],
+      ],
+    ],
+    [
+      '25 beside 100',
+      [
+        [0.5, 25, 0.06, 0],
+        [0.5, 100, 0, 0.06],
+      ],
+    ],
+    [
+      '25 beside 50',
+      [
+        [0.5, 25, 0.08, 0],
+        [0.5, 50, 0, 0.08],
+      ],
+    ],
+  ])('holds in 95 of 100 draws, and agrees with its p, where tiers are of unlike size: %s', (_, tiers) => {
+    const random = new Random(7n);
+    const truth = tiers.reduce((sum, [weight, , gains, losses]) => sum + weight * (gains - losses), 0);
+    let held = 0;
+    for (let draw = 0; draw < 100; draw++) {
+      const drawn = tiers.map(([weight, n, gains, losses]) => {
+        const places = Array.from({ length: n }, () => random.nextDouble());
+        const gained = places.filter((at) => at < gains).length;
+        return { weight, n, gained, lost: places.filter((at) => at < gains + losses).length - gained };
+      });
+      const { low, high, p } = changeOfMean(drawn);
+      expect(low > 0 || high < 0).toBe(p < 0.05);
+      if (low <= truth && truth <= high) held++;
+    }
+    expect(held / 100).toBeGreaterThanOrEqual(0.95);
   });
 
   test('has no interval of nothing', () => {

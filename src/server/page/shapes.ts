@@ -38,7 +38,7 @@ export interface PairedTest {
   readonly n: number;
   readonly gained: number;
   readonly lost: number;
-  /** Exact, two-sided: of a tier McNemar's, of the mean that of its change. */
+  /** Two-sided: of a tier McNemar's, of the mean that of its change. */
   readonly p: number;
   readonly difference: { readonly mean: number; readonly low: number; readonly high: number } | null;
   readonly byTier: readonly {
