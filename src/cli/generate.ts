@@ -68,7 +68,7 @@ export const generateCommand = defineCommand({
     if ((argv.prompt === undefined) === (argv.prompts === undefined)) {
       throw new UsageError('Give either --prompt or --prompts.');
     }
-    if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number, got ${argv.seed}`);
+    if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number of 0 or more, got ${argv.seed}`);
     const { system, raw } = argv;
     if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))
       throw new UsageError('--stream takes one --prompt and one sample.');

@@ -76,7 +76,7 @@ export const trainCommand = defineCommand({
       .example('$0 train --model qwen2.5-0.5b --data train.jsonl --out mine.gguf', 'one pass over a file')
       .example('$0 train --model qwen2.5-0.5b --data train.jsonl --out mine.gguf --resume', 'go on after an interruption'),
   handler: async (argv) => {
-    if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number, got ${argv.seed}`);
+    if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number of 0 or more, got ${argv.seed}`);
     for (const [flag, value] of [
       ['epochs', argv.epochs],
       ['batch', argv.batch],

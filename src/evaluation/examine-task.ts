@@ -57,6 +57,8 @@ export interface ExamineOptions {
 const REPLIES = 3;
 /** Part of the problems that a policy passes from which it is said. */
 const EASY = 0.5;
+/** And of the commonest answer of rows: that of two as common passes half of them without a fault of theirs. */
+const NEARLY_ALL = 0.9;
 /** Of a tier of which 120 are kept for evaluation. */
 const NUMBER_DRAWS = 200;
 /** Shorter answers stand in a prompt by chance. */
@@ -196,8 +198,11 @@ async function examineVerdicts(
       `the prompts of ${leaks.length} of ${problems.length} problems contain the answer, such as that of ${leaks[0]!.id.slice(0, 12)}`,
     );
   const notes = task.policyNotes;
+  // notes of rows say what a policy does, of other tasks why it may pass; the question was looked at above
+  const easy = (policy: string): number =>
+    task.rows !== undefined && policy === 'commonest answer' ? NEARLY_ALL : Object.hasOwn(notes, policy) ? Infinity : EASY;
   for (const [policy, passes] of Object.entries(shares))
-    if (passes >= EASY && !everything && !Object.hasOwn(notes, policy))
+    if (passes >= easy(policy) && !everything)
       find(
         'warning',
         'easy-policy',

@@ -175,7 +175,7 @@ export const runSettings = z.strictObject({
     .describe('which defaults hold; auto: by the model; small: under 500M parameters'),
   seed: z
     .string()
-    .regex(/^\d{1,20}$/, { error: 'expected a whole number', abort: true })
+    .regex(/^\d{1,20}$/, { error: 'expected a whole number of 0 or more', abort: true })
     .refine((text) => BigInt(text) < 1n << 64n, 'expected a number below 2^64')
     .default('42')
     .describe('64-bit seed of every draw'),

@@ -162,6 +162,28 @@ describe('tasks check', () => {
     ]);
   });
 
+  test('finds rows that nearly all have one answer, and no fault in two answers that are as common', async () => {
+    const words = (i: number): string => Array.from({ length: 6 }, (_, k) => `w${i}x${k}`).join(' ');
+    const rows = (answer: (i: number) => string): string =>
+      Array.from({ length: 60 }, (_, i) => `${JSON.stringify({ prompt: words(i), answer: answer(i) })}\n`).join('');
+    expect(
+      await found(
+        write(
+          rows(() => 'yes'),
+          'jsonl',
+        ),
+      ),
+    ).toEqual(['warning easy-policy']);
+    expect(
+      await found(
+        write(
+          rows((i) => (i % 2 ? 'yes' : 'no')),
+          'jsonl',
+        ),
+      ),
+    ).toEqual([]);
+  });
+
   test('a question that names what may be answered gives nothing away', async () => {
     const labels = ['payment', 'damage', 'account'];
     const rows = (asked: (i: number) => string): string =>
