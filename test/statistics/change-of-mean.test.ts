@@ -96,14 +96,8 @@ describe('the change of a mean over tiers', () => {
     Array.from({ length: count }, () => ({ weight, ...tier }));
 
   test.each<readonly [string, readonly TierChange[]]>([
-    [
-      '20 tiers',
-      [...many(10, 1 / 20, { n: 3, gained: 3, lost: 0 }), ...many(10, 1 / 20, { n: 100, gained: 20, lost: 60 })],
-    ],
-    [
-      '40 tiers',
-      [...many(20, 1 / 40, { n: 3, gained: 3, lost: 0 }), ...many(20, 1 / 40, { n: 100, gained: 20, lost: 60 })],
-    ],
+    ['20 tiers', [...many(10, 1 / 20, { n: 3, gained: 3, lost: 0 }), ...many(10, 1 / 20, { n: 100, gained: 20, lost: 60 })]],
+    ['40 tiers', [...many(20, 1 / 40, { n: 3, gained: 3, lost: 0 }), ...many(20, 1 / 40, { n: 100, gained: 20, lost: 60 })]],
     [
       'two tiers of thousands',
       [
