@@ -49,6 +49,7 @@ test('two problems under two prompts', async () => {
     recompute: { beliefs: 'always' },
     beliefs: { beliefSystem: 'drop' },
   });
-  const without = dropped.trajectories.map(({ trajectory: { id } }) => dropped.beliefs(id)!.readout.readings[0]!.belief!.p0);
+  const [, alone] = dropped.readers; // beside the beliefs that were read with it
+  const without = dropped.trajectories.map(({ trajectory: { id } }) => dropped.beliefs(id, alone)!.readout.readings[0]!.belief!.p0);
   expect(new Set(without).size).toBe(2);
 }, 600_000);
