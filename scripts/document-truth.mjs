@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { specText } from '../dist/src/report/setup-text.js';
 import { betweenMarks } from './between-marks.mjs';
 import { resultsOf, root } from './experiment.mjs';
 import { table } from './table.mjs';
@@ -18,22 +19,21 @@ const figure = (value) => {
 const within = (value, interval) =>
   interval === null || value === null ? figure(value) : `${figure(value)} (${figure(interval.low)} to ${figure(interval.high)})`;
 const unique = (values) => [...new Set(values)];
-/** `chain-of-thought:steps=8` is the mode and its options. */
-const short = (mode) => mode.replace(/:.*/, '');
+const asked = ({ systemPrompt, mode }) => `${systemPrompt}, ${specText(mode)}`;
 
 const DIRECTIONS = { lower: 'lower is better', higher: 'higher is better', zero: 'nearer to 0 is better' };
 
 /** One table a strategy: domains by setups. Of what no setup has a value for, the reasons. */
 function strategyTable(strategy, results) {
   const of = results.filter((result) => result.strategy === strategy);
-  const setups = unique(of.map(({ setup: { systemPrompt, mode } }) => `${systemPrompt}, ${short(mode)}`));
+  const setups = unique(of.map(({ setup }) => asked(setup)));
   const reasons = unique(of.flatMap(({ skipped }) => Object.keys(skipped))).sort();
   const head = `\`${strategy}\` (${DIRECTIONS[of[0].direction]})`;
   if (of.every(({ value }) => value === null)) return `${head}: nothing to say: ${reasons.join('; ')}.`;
   const rows = unique(of.map(({ setup }) => setup.domain)).map((domain) => [
     domain,
     ...setups.map((setup) => {
-      const found = of.find(({ setup: each }) => each.domain === domain && `${each.systemPrompt}, ${short(each.mode)}` === setup);
+      const found = of.find(({ setup: each }) => each.domain === domain && asked(each) === setup);
       return found === undefined || found.value === null ? '–' : `${within(found.value, found.interval)}, ${found.n}`;
     }),
   ]);

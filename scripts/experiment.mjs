@@ -4,7 +4,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { writeFileAtomically } from '../dist/src/engine/atomic-file.js';
+import { homeFolder } from '../dist/src/engine/model-location.js';
 import { codeVersion } from '../dist/src/run-folder/machine.js';
 
 export const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -42,7 +44,32 @@ export function resultsOf(steps, fileOf) {
   return Object.fromEntries(measured.map(({ name }) => [name, JSON.parse(readFileSync(fileOf(name), 'utf8'))]));
 }
 
-/** `values` of --only are names of steps. */
+/** The flags of a measuring command: where runs and results lie (`runs` below the home folder), and until when it measures. */
+export function measuringFlags({ runs, results }) {
+  const { values } = parseArgs({
+    options: {
+      list: { type: 'boolean', default: false },
+      only: { type: 'string', multiple: true },
+      hours: { type: 'string' },
+      try: { type: 'boolean', default: false },
+      threads: { type: 'string' },
+      model: { type: 'string' },
+      runs: { type: 'string' },
+      results: { type: 'string' },
+    },
+  });
+  const folder = path.resolve(values.runs ?? path.join(homeFolder(), values.try ? `${runs}-tried` : runs));
+  const into = path.resolve(values.results ?? (values.try ? path.join(folder, 'results') : path.join(root, 'results', results)));
+  return {
+    ...values,
+    runs: folder,
+    results: into,
+    deadline: values.hours === undefined ? Infinity : performance.now() + 3_600_000 * Number(values.hours),
+    fileOf: (name) => path.join(into, `${name}.json`),
+  };
+}
+
+/** `only`: names of steps; all of them where none is named. */
 export function wantedOf(steps, only) {
   const strange = (only ?? []).filter((name) => !steps.some((step) => step.name === name));
   if (strange.length > 0) throw new Error(`there is no step ${strange.join(', ')}; --list names them`);

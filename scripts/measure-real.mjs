@@ -7,40 +7,24 @@
  */
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { writeFileAtomically } from '../dist/src/engine/atomic-file.js';
-import { homeFolder } from '../dist/src/engine/model-location.js';
 import { readManifest } from '../dist/src/run-folder/manifest.js';
 import { readResult } from '../dist/src/training/result.js';
 import { resolveSettings } from '../dist/src/training/settings.js';
-import { command, measureSteps, realModel, resultsOf, root, wantedOf, writeResult } from './experiment.mjs';
+import { command, measureSteps, measuringFlags, realModel, resultsOf, wantedOf, writeResult } from './experiment.mjs';
 import { realSteps, summaryOf } from './real-experiments.mjs';
 
-const { values } = parseArgs({
-  options: {
-    list: { type: 'boolean', default: false },
-    only: { type: 'string', multiple: true },
-    hours: { type: 'string' },
-    try: { type: 'boolean', default: false },
-    threads: { type: 'string' },
-    model: { type: 'string' },
-    runs: { type: 'string' },
-    results: { type: 'string' },
-  },
-});
-const runs = path.resolve(values.runs ?? path.join(homeFolder(), values.try ? 'real-model-tried' : 'real-model'));
-const results = path.resolve(values.results ?? (values.try ? path.join(runs, 'results') : path.join(root, 'results', 'smollm2-135m')));
-const threads = values.threads === undefined ? {} : { threads: Number(values.threads) };
-const deadline = values.hours === undefined ? Infinity : performance.now() + 3_600_000 * Number(values.hours);
+const measuring = measuringFlags({ runs: 'real-model', results: 'smollm2-135m' });
+const { runs, results, deadline, fileOf } = measuring;
+const threads = measuring.threads === undefined ? {} : { threads: Number(measuring.threads) };
 
-const steps = realSteps({ small: values.try });
-const wanted = wantedOf(steps, values.only);
-const fileOf = (name) => path.join(results, `${name}.json`);
+const steps = realSteps({ small: measuring.try });
+const wanted = wantedOf(steps, measuring.only);
 
 async function measure() {
   mkdirSync(results, { recursive: true });
   mkdirSync(runs, { recursive: true });
-  const model = values.model ?? realModel();
+  const model = measuring.model ?? realModel();
   return measureSteps(wanted, {
     fileOf,
     deadline,
@@ -106,5 +90,5 @@ async function evaluate({ task, evaluate: flags, adapter }, model) {
   return { code, result: { model: measured, evaluation } };
 }
 
-if (values.list) for (const { name } of wanted) console.log(`${existsSync(fileOf(name)) ? 'done' : '    '}  ${name}`);
+if (measuring.list) for (const { name } of wanted) console.log(`${existsSync(fileOf(name)) ? 'done' : '    '}  ${name}`);
 else process.exitCode = await measure();

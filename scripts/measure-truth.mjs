@@ -7,29 +7,13 @@
  */
 import { existsSync, mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { parseArgs } from 'node:util';
 import { writeFileAtomically } from '../dist/src/engine/atomic-file.js';
-import { homeFolder } from '../dist/src/engine/model-location.js';
-import { command, measureSteps, realModel, root, wantedOf } from './experiment.mjs';
+import { command, measureSteps, measuringFlags, realModel, wantedOf } from './experiment.mjs';
 import { truthSteps } from './truth-experiments.mjs';
 
-const { values } = parseArgs({
-  options: {
-    list: { type: 'boolean', default: false },
-    only: { type: 'string', multiple: true },
-    hours: { type: 'string' },
-    try: { type: 'boolean', default: false },
-    threads: { type: 'string', default: '1' },
-    model: { type: 'string' },
-    runs: { type: 'string' },
-    results: { type: 'string' },
-  },
-});
-const runs = path.resolve(values.runs ?? path.join(homeFolder(), values.try ? 'truth-tried' : 'truth'));
-const results = path.resolve(values.results ?? (values.try ? path.join(runs, 'results') : path.join(root, 'results', 'truth')));
-const deadline = values.hours === undefined ? Infinity : performance.now() + 3_600_000 * Number(values.hours);
-const wanted = wantedOf(truthSteps({ small: values.try }), values.only);
-const fileOf = (name) => path.join(results, `${name}.json`);
+const measuring = measuringFlags({ runs: 'truth', results: 'truth' });
+const { runs, results, deadline, fileOf, threads = '1' } = measuring;
+const wanted = wantedOf(truthSteps({ small: measuring.try }), measuring.only);
 
 /** Bins of calibration and of priors can be made again from the run; their sums stay. */
 const withoutBins = ({ bins: _, calibration, ...details }) => ({
@@ -48,7 +32,7 @@ async function askOracle({ oracle }) {
 
 /** What is measured before is the same of every seed: whichever training comes first makes it. */
 async function train({ name, model, train: { domain, trainCutOff, ...flags } }, modelFile) {
-  const given = flagsOf({ ...flags, threads: values.threads });
+  const given = flagsOf({ ...flags, threads });
   const folders = ['--before', path.join(runs, 'trained-before'), '--out', path.join(runs, name)];
   const { code, printed } = await command(
     [
@@ -69,7 +53,7 @@ async function train({ name, model, train: { domain, trainCutOff, ...flags } }, 
 
 async function reason({ name, model, predictor, settings }, modelFile) {
   const [folder, config] = [path.join(runs, name), path.join(runs, `${name}.json`)];
-  await writeFileAtomically(config, [Buffer.from(`${JSON.stringify({ ...settings, threads: Number(values.threads) })}\n`)]);
+  await writeFileAtomically(config, [Buffer.from(`${JSON.stringify({ ...settings, threads: Number(threads) })}\n`)]);
   const { code, printed } = await command(
     [
       ...['truth', 'run', '--config', config, '--model', modelFile(model), '--judge', modelFile(model), '--out', folder],
@@ -94,11 +78,11 @@ async function reason({ name, model, predictor, settings }, modelFile) {
 async function measure() {
   mkdirSync(results, { recursive: true });
   mkdirSync(runs, { recursive: true });
-  let real = values.model;
+  let real = measuring.model;
   const modelFile = (name) => (name === 'tiny' ? name : (real ??= realModel()));
   const by = (step) => (step.oracle !== undefined ? askOracle : step.train !== undefined ? train : reason);
   return measureSteps(wanted, { fileOf, deadline, measure: (step) => by(step)(step, modelFile) });
 }
 
-if (values.list) for (const { name } of wanted) console.log(`${existsSync(fileOf(name)) ? 'done' : '    '}  ${name}`);
+if (measuring.list) for (const { name } of wanted) console.log(`${existsSync(fileOf(name)) ? 'done' : '    '}  ${name}`);
 else process.exitCode = await measure();

@@ -15,12 +15,12 @@ const LIMIT_MS = 10_000;
 const TOGETHER = 64;
 
 /**
- * What a template may cost without a watch: some ten milliseconds, a hundred at the most. A node is an evaluation of one, whether it ends
- * or throws; members of lists and characters of texts are counted at each, those of what is shared as often as it is met, so that neither
- * many small steps nor a few on what doubles stay below it.
+ * What a template may cost without a watch: some ten milliseconds, about a hundred at the most. A node is an evaluation of one, whether it
+ * ends or throws; members of lists and characters of texts are counted at each, those of what is shared as often as it is met, so that
+ * neither many small steps nor a few on what doubles stay below it.
  */
 const FREE_COST = 10_000_000;
-const NODE_COST = 50;
+const NODE_COST = 300;
 const THROWN_COST = 5000;
 const MEMBER_COST = 16;
 

@@ -3,6 +3,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { Rate, Tone } from './api.ts';
 import { percent } from './format.js';
+import { href } from './router.ts';
 
 export const Badge = ({ tone, children }: { tone: Tone | 'plain' | 'live'; children: ComponentChildren }): JSX.Element => (
   <span class={`badge ${tone}`}>{children}</span>
@@ -24,6 +25,27 @@ export const StateBadge = ({ state }: { state: string }): JSX.Element => {
   const [tone, text] = STATES[state] ?? (['plain', state] as const);
   return <Badge tone={tone}>{text}</Badge>;
 };
+
+interface Named {
+  readonly name: string;
+  readonly state: string;
+  readonly reason: string | null;
+  readonly seed: string | null;
+}
+/** What a table calls a run: a link to it, or why it cannot be read. */
+export const RunName = ({ run, to, children }: { run: Named; to: string; children: ComponentChildren }): JSX.Element =>
+  run.state === 'unreadable' ? (
+    <span>
+      {run.name} <small class="bad">{run.reason}</small>
+    </span>
+  ) : (
+    <a href={href([to, run.name])}>
+      <b>{children}</b>
+      <small>
+        {run.name.slice(0, 40)} · seed {run.seed}
+      </small>
+    </a>
+  );
 
 export const VerdictBadge = ({ verdict }: { verdict: string | null }): JSX.Element => (
   <span class={`verdict ${verdict === 'pass' ? 'good' : verdict === 'fail' ? 'bad' : 'fair'}`}>

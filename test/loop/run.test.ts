@@ -254,6 +254,7 @@ describe('what is wrong is said before anything is written', () => {
     [['--no-such-flag'], /no-such-flag|Unknown argument/i],
     [['--layers', 'best'], /--layers/],
     [['--iterations', '0'], /--iterations/],
+    [['--seed', 'abc'], /^--seed: expected a whole number of 0 or more\nSee isopro-native run --help\.\n$/],
     [['--seed', '-1'], /^--seed: expected a whole number of 0 or more\nSee isopro-native run --help\.\n$/],
     [['--rollouts', '2', '--samples', '4'], /--rollouts/],
     [['--algorithm', 'grpo', '--samples', '1'], /--samples/],

@@ -1,11 +1,10 @@
 /** Domains of a user: what an importer made of a file, as a file of its own that a run keeps a copy of. */
 import path from 'node:path';
 import { z } from 'zod';
-import type { Json } from '../../canonical-json.js';
-import { dictionaryOf } from '../../dictionary.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
 import { readJson, readText } from '../../files.js';
+import { binaryContent, openContent } from '../problem-form.js';
 import { binaryProblem, openProblem, type Problem } from '../problem.js';
 import type { Skipped } from '../score.js';
 import { readConversations } from './conversations.js';
@@ -99,9 +98,6 @@ export async function importDomain(kind: ImportKind, rows: string, out: string, 
   return { ...found, domain: domainId(out), file: out };
 }
 
-const json: z.ZodType<Json> = z.lazy(() => z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(json), dictionaryOf(json)]));
-const about = dictionaryOf(json).optional();
-const option = z.literal([0, 1]);
 const file = z.strictObject({
   format: z.literal(FORMAT),
   kind: z.string(),
@@ -110,16 +106,8 @@ const file = z.strictObject({
   problems: z
     .array(
       z.discriminatedUnion('kind', [
-        z.strictObject({
-          kind: z.literal('binary'),
-          question: z.string(),
-          options: z.tuple([z.string(), z.string()]),
-          correctOption: option.nullable(),
-          userOption: option.optional(),
-          group: z.string().optional(),
-          about,
-        }),
-        z.strictObject({ kind: z.literal('open'), question: z.string(), reference: z.string().nullable(), about }),
+        z.strictObject({ kind: z.literal('binary'), ...binaryContent }),
+        z.strictObject({ kind: z.literal('open'), ...openContent }),
       ]),
     )
     .min(1)

@@ -15,6 +15,7 @@ import { number, readRecord, sha256 } from '../../run-folder/record.js';
 import { BELIEF_SOURCES } from '../beliefs/belief.js';
 import { ASKED_FAILURES, STANDPOINTS } from '../beliefs/asked.js';
 import { BELIEF_SYSTEMS, UNREADABLE } from '../beliefs/readout.js';
+import { binaryContent, openContent } from '../problem-form.js';
 import type { BinaryProblem, OpenProblem } from '../problem.js';
 import { DIRECTIONS } from '../score.js';
 
@@ -26,21 +27,10 @@ export const TRUTH_STREAMS: LogStreams<TruthStream> = {
 };
 
 const count = z.int().min(0);
-const option = z.literal([0, 1]);
 const json = z.custom<Json>((value) => value !== undefined);
-const about = dictionaryOf(json).optional();
 
-const binary = z.strictObject({
-  kind: z.literal('binary'),
-  id: sha256,
-  question: z.string(),
-  options: z.tuple([z.string(), z.string()]),
-  correctOption: option.nullable(),
-  userOption: option.optional(),
-  group: z.string().optional(),
-  about,
-});
-const open = z.strictObject({ kind: z.literal('open'), id: sha256, question: z.string(), reference: z.string().nullable(), about });
+const binary = z.strictObject({ kind: z.literal('binary'), id: sha256, ...binaryContent });
+const open = z.strictObject({ kind: z.literal('open'), id: sha256, ...openContent });
 /** Members that are not there are absent, as in the objects. */
 const problemForm = z.discriminatedUnion('kind', [binary, open]).transform((given) => given as BinaryProblem | OpenProblem);
 

@@ -4,7 +4,7 @@ import { get, type RunLine } from '../api.ts';
 import { percent, plural, points, pValue, when } from '../format.ts';
 import { useLoaded } from '../loading.ts';
 import { go, href } from '../router.ts';
-import { Empty, Fault, PageHead, StateBadge, Table, Waiting } from '../ui.tsx';
+import { Empty, Fault, PageHead, RunName, StateBadge, Table, Waiting } from '../ui.tsx';
 
 /** Whether the change may be called one. */
 function Change({ before, after, pairedP }: RunLine): JSX.Element {
@@ -87,20 +87,9 @@ export function RunsPage(): JSX.Element {
                   />
                 </td>
                 <td class="main-cell">
-                  {run.state === 'unreadable' ? (
-                    <span>
-                      {run.name} <small class="bad">{run.reason}</small>
-                    </span>
-                  ) : (
-                    <a href={href(['runs', run.name])}>
-                      <b>
-                        {run.model} on {run.task}
-                      </b>
-                      <small>
-                        {run.name.slice(0, 40)} · seed {run.seed}
-                      </small>
-                    </a>
-                  )}
+                  <RunName run={run} to="runs">
+                    {run.model} on {run.task}
+                  </RunName>
                 </td>
                 <td>
                   <StateBadge state={run.state} />

@@ -4,7 +4,7 @@ import { get, part, type TruthLine, type TruthShown, type TruthTrajectory } from
 import { plural } from '../format.ts';
 import { useLoaded } from '../loading.ts';
 import { href } from '../router.ts';
-import { Empty, Fault, PageHead, Panel, StateBadge, Table, Waiting } from '../ui.tsx';
+import { Empty, Fault, PageHead, Panel, RunName, StateBadge, Table, Waiting } from '../ui.tsx';
 
 const number = (value: number | null, digits = 3): string => (value === null ? '–' : value.toFixed(digits));
 
@@ -40,18 +40,9 @@ export function TruthsPage(): JSX.Element {
           {value.map((run) => (
             <tr key={run.name}>
               <td class="main-cell">
-                {run.state === 'unreadable' ? (
-                  <span>
-                    {run.name} <small class="bad">{run.reason}</small>
-                  </span>
-                ) : (
-                  <a href={href(['truth', run.name])}>
-                    <b>{run.policy}</b>
-                    <small>
-                      {run.name.slice(0, 40)} · seed {run.seed}
-                    </small>
-                  </a>
-                )}
+                <RunName run={run} to="truth">
+                  {run.policy}
+                </RunName>
               </td>
               <td>
                 <StateBadge state={run.state} />
