@@ -214,5 +214,5 @@ test('60 rounds of load, ask, dispose leave resident memory flat after the tenth
     60,
   );
   // The cache alone has 4 MB and more: a leak would add 160 MB.
-  expect(meanSize(sizes, 50, 60) - meanSize(sizes, 10, 20)).toBeLessThan(8e6);
+  expect(meanSize(sizes, 50, 60) - meanSize(sizes, 10, 20)).toBeLessThan(3e6);
 });
