@@ -176,7 +176,13 @@ describe('summary.json', () => {
     expect(text).toContain('| control `references`, seed 42 | 60.0 (60.0–60.0) |');
     expect(text).toContain('| rank-16 | 2 | 20.0 (20.0–20.0) | 2,000 | 8 | 700 |');
     expect(text).toContain('| `sql` | `ladder` | – | 7.0 (7.0–7.0) |');
-    expect(resultsText(readResults(at('published'))!, figures, { brief: true })).toContain('| `sql` | 10.0 → **40.0** | 0.0010 |');
+    expect(resultsText(readResults(at('published'))!, figures, { brief: true })).toContain('| `sql` | 1 | 10.0 → **40.0** | 0.0010 |');
+  });
+
+  test('of several seeds the brief table has the range, and the greatest p', () => {
+    const summary = summaryOf({ 'sql-full-42': run(0.1, 0.4), 'sql-full-123': run(0.1, 0.3, {}, { pairedP: 0.02 }) });
+    const line = '| `sql` | 2 | 10.0 → **30.0–40.0** | 0.0200 | 11.0 → 32.0–42.0 | – | – | – |';
+    expect(resultsText({ made: { summary } }, figures, { brief: true })).toContain(line);
   });
 });
 
