@@ -1,4 +1,5 @@
 import type { CommandModule } from 'yargs';
+import { keepMemorySteady } from './steady-memory.js';
 
 type Load = () => Promise<CommandModule>;
 
@@ -32,9 +33,13 @@ const COMMANDS: Readonly<Record<string, Load>> = {
 
 export const COMMAND_NAMES: readonly string[] = Object.keys(COMMANDS);
 
+/** Whose processes stay. */
+const SERVING = ['serve', 'ui'];
+
 /** @param name of a command; where it is of none, all that there are, for --help and for advice */
 export async function loadCommands(name?: string): Promise<CommandModule[]> {
   const named = name !== undefined && Object.hasOwn(COMMANDS, name) ? [COMMANDS[name]!] : Object.values(COMMANDS);
+  if (SERVING.includes(name ?? '')) keepMemorySteady(); // before what they stand on is imported
   const commands: CommandModule[] = [];
   for (const load of named) commands.push(await load());
   return commands;

@@ -207,7 +207,7 @@ export class HostedModel {
         });
       }
     } finally {
-      left.abort();
+      if (!ended) left.abort();
     }
   }
 

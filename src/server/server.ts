@@ -218,10 +218,12 @@ async function listen(
     memoryBytes: () => host.usage().usedBytes,
   });
   const endings = new Endings();
+  const turns = new Turnstile();
   let draws = 0;
   const context: ServerContext = {
     models,
     queue,
+    turns,
     metrics,
     mostTokens: Math.min(limits.replyTokens, models.model.contextTokens),
     signalOf: (request) => request.ending.signal,
@@ -270,7 +272,7 @@ async function listen(
   app.setNotFoundHandler(({ method, url }) => {
     throw new RequestFailure(404, 'invalid_request_error', `there is no ${method} ${url.slice(0, 200)} here`, { code: 'unknown_url' });
   });
-  guard(app, options, endings, limits, metrics);
+  guard(app, options, { endings, turns, limits, metrics });
   await app.register(rateLimit, {
     max: limits.requestsPerMinute,
     timeWindow: 60_000,
@@ -320,11 +322,17 @@ async function listen(
   return new Server({ app, host, models, shutDown, free, url });
 }
 
+interface Guards {
+  readonly endings: Endings;
+  readonly turns: Turnstile;
+  readonly limits: ServerLimits;
+  readonly metrics: ServerMetrics;
+}
+
 /** Whoever is refused here has reached nothing else. */
-function guard(app: FastifyInstance, options: ServerOptions, endings: Endings, limits: ServerLimits, metrics: ServerMetrics): void {
+function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, limits, metrics }: Guards): void {
   const isOpen = isLoopback(options.host) && options.keys.every(({ scopes }) => scopes.includes('admin'));
   const keys = new Keys(options.keys, isOpen);
-  const turns = new Turnstile();
   const names: Names = { ...options, secure: options.tls !== undefined };
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ending', null as unknown as AbortController);

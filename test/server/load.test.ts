@@ -8,7 +8,8 @@ import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
 import { createInterface } from 'node:readline';
 import { afterAll, expect, test } from '@jest/globals';
-import { ModelHost, type HostedAdapter, type HostedModel, type HostLoadOptions } from '../../src/index.js';
+import { HostedModel } from '../../src/host/hosted-model.js';
+import { ModelHost, type HostedAdapter, type HostLoadOptions } from '../../src/index.js';
 import { Random } from '../../src/random.js';
 import { MAIN } from '../cli/run-cli.js';
 import {
@@ -224,6 +225,35 @@ afterAll(async () => {
   expect(reported).toEqual([]);
 });
 
+test('those who are let in together are begun one a turn of the event loop', async () => {
+  const server = await start({ load: { ...UNDISTURBED, contextTokens: 4096, maxSequences: 8 } });
+  let turn = 0;
+  let ticking: NodeJS.Immediate;
+  const tick = (): void => {
+    turn++;
+    ticking = setImmediate(tick);
+  };
+  tick();
+  const begun: number[] = [];
+  const generate = HostedModel.prototype.generate;
+  HostedModel.prototype.generate = function (request) {
+    begun.push(turn);
+    return generate.call(this, request);
+  };
+  try {
+    expect((await send(server, '/pause', { method: 'POST', headers: asAdmin })).status).toBe(200);
+    const replies = Array.from({ length: 8 }, (_, seed) => send(server, PATH, { body: { model: 'base', messages, seed, max_tokens: 4 } }));
+    while (!/^isopro_waiting_replies 8$/m.test((await send(server, '/metrics')).text));
+    expect(begun).toEqual([]);
+    await send(server, '/resume', { method: 'POST', headers: asAdmin });
+    expect((await Promise.all(replies)).map(({ status }) => status)).toEqual(Array(8).fill(200));
+  } finally {
+    clearImmediate(ticking!);
+    HostedModel.prototype.generate = generate;
+  }
+  expect(new Set(begun).size).toBe(8);
+});
+
 (FULL ? test : test.skip)(
   '2,000 requests by 64 clients: memory stays, and SIGTERM lets the last replies end',
   async () => {
@@ -259,7 +289,7 @@ afterAll(async () => {
         counts[kind] = (counts[kind] ?? 0) + count;
       figures.push(await figuresOf(server));
     }
-    // The lag is told, not held against a number: it is the machine's as much as the server's.
+    // The lag is told, not held against a number: it is the machine's as much as the server's (docs/serve.md has it of a quiet one).
     console.info(JSON.stringify({ counts, figures }));
 
     const running = send(server, PATH, { body: { model: 'one', messages, max_tokens: 400, ignore_eos: true } });

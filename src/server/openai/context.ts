@@ -5,6 +5,7 @@ import { DEFECT, failureOf, type RequestFailure } from '../failures.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { Caller } from '../keys.js';
 import type { ServerMetrics } from '../metrics.js';
+import type { Turnstile } from '../turnstile.js';
 import type { Served, ServedModels } from './models.js';
 import type { Asking } from './replying.js';
 import { eventOf } from './shapes.js';
@@ -12,6 +13,7 @@ import { eventOf } from './shapes.js';
 export interface ServerContext {
   readonly models: ServedModels;
   readonly queue: FairQueue;
+  readonly turns: Turnstile;
   readonly metrics: ServerMetrics;
   /** Tokens that a reply may have at most. */
   readonly mostTokens: number;
@@ -35,10 +37,10 @@ interface NamesModel {
 export const openModel = ({ models }: ServerContext, { model, user }: NamesModel, { whose }: Asking): Promise<Served> =>
   models.open(model, user ?? whose);
 
-export function askingOf({ queue, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {
+export function askingOf({ queue, turns, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {
   const whose = callerOf(request).name;
   const { cache_salt: salt = '' } = request.body as { readonly cache_salt?: string };
-  return { queue, metrics, whose, cachePartition: JSON.stringify([whose, salt]), signal: signalOf(request) };
+  return { queue, turns, metrics, whose, cachePartition: JSON.stringify([whose, salt]), signal: signalOf(request) };
 }
 
 /** Names of the draws of one prompt: with a seed those of the first choice, the second and so on; without one, those of nobody else. */

@@ -2,10 +2,12 @@
 import type { HostReply, HostRequest, TokenEvent } from '../../host/host-request.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { ServerMetrics } from '../metrics.js';
+import type { Turnstile } from '../turnstile.js';
 import type { Served } from './models.js';
 
 export interface Asking {
   readonly queue: FairQueue;
+  readonly turns: Turnstile;
   readonly metrics: ServerMetrics;
   /** Whose turns these are. */
   readonly whose: string;
@@ -25,9 +27,10 @@ export type ReplyEvent = { readonly index: number } & (
 type Events = AsyncGenerator<ReplyEvent, void, undefined>;
 
 async function* one({ model, adapter }: Served, draw: Draw, index: number, withTokens: boolean, asking: Asking): Events {
-  const { queue, metrics, whose, cachePartition, signal } = asking;
+  const { queue, turns, metrics, whose, cachePartition, signal } = asking;
   const leave = await queue.enter(whose, signal);
   try {
+    await turns.pass(); // of those who are let in together
     const request = { ...draw, adapter, cachePartition, signal };
     let reply: HostReply;
     if (withTokens) {
@@ -43,7 +46,9 @@ async function* one({ model, adapter }: Served, draw: Draw, index: number, withT
     } else {
       reply = await model.generate(request);
     }
+    leave();
     metrics.replied(reply);
+    await turns.pass(); // of those that one step has ended
     yield { index, reply };
   } finally {
     leave();
@@ -74,7 +79,7 @@ export async function* streamReplies(served: Served, draws: readonly Draw[], ask
     }
   } finally {
     asking.signal.removeEventListener('abort', end);
-    ended.abort();
+    if (waiting.size > 0) ended.abort();
     await Promise.allSettled([...waiting.values(), ...streams.map((stream) => stream.return())]);
   }
 }
