@@ -3,6 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { specText } from '../dist/src/report/setup-text.js';
+import { holm } from '../dist/src/statistics/index.js';
 import { betweenMarks } from './between-marks.mjs';
 import { resultsOf, root } from './experiment.mjs';
 import { table } from './table.mjs';
@@ -20,20 +21,26 @@ const within = (value, interval) =>
   interval === null || value === null ? figure(value) : `${figure(value)} (${figure(interval.low)} to ${figure(interval.high)})`;
 const unique = (values) => [...new Set(values)];
 const asked = ({ systemPrompt, mode }) => `${systemPrompt}, ${specText(mode)}`;
+/** Whose beliefs a score is of, where a model's results are of several. */
+const SOURCES = { logprob: 'beliefs read', judge: 'said by a judge', self: 'said by itself', stated: 'stated' };
+const readBy = ({ reader }, areSeveral) =>
+  areSeveral && reader ? `, ${SOURCES[reader.source]}, system prompt ${reader.beliefSystem}` : '';
 
 const DIRECTIONS = { lower: 'lower is better', higher: 'higher is better', zero: 'nearer to 0 is better' };
 
 /** One table a strategy: domains by setups. Of what no setup has a value for, the reasons. */
 function strategyTable(strategy, results) {
   const of = results.filter((result) => result.strategy === strategy);
-  const setups = unique(of.map(({ setup }) => asked(setup)));
+  const areSeveral = unique(of.map(({ reader }) => JSON.stringify(reader ?? null))).length > 1;
+  const columnOf = (result) => `${asked(result.setup)}${readBy(result, areSeveral)}`;
+  const setups = unique(of.map(columnOf));
   const reasons = unique(of.flatMap(({ skipped }) => Object.keys(skipped))).sort();
   const head = `\`${strategy}\` (${DIRECTIONS[of[0].direction]})`;
   if (of.every(({ value }) => value === null)) return `${head}: nothing to say: ${reasons.join('; ')}.`;
   const rows = unique(of.map(({ setup }) => setup.domain)).map((domain) => [
     domain,
     ...setups.map((setup) => {
-      const found = of.find(({ setup: each }) => each.domain === domain && asked(each) === setup);
+      const found = of.find((each) => each.setup.domain === domain && columnOf(each) === setup);
       return found === undefined || found.value === null ? '–' : `${within(found.value, found.interval)}, ${found.n}`;
     }),
   ]);
@@ -53,17 +60,31 @@ function modelTables(model, runs) {
   ].join('\n\n');
 }
 
-/** Before and after of each training, a column a seed. */
-function trainingTables(runs) {
+/** Files of before the slope had its correction call the one with noise by its name alone. */
+const NAMES = { slope: 'slope with noise' };
+
+/** Before and after of each training, a column a seed. p of all of them are one family. */
+function trainingTables(trained) {
+  const changes = trained.flatMap((run) => run.changes);
+  const tested = changes.filter(({ p }) => p !== null);
+  const adjusted = new Map(holm(tested.map(({ p }) => p)).map((p, i) => [tested[i], p]));
+  const runs = trained.map((run) => ({
+    ...run,
+    changes: run.changes.map((each) => ({ ...each, figure: NAMES[each.figure] ?? each.figure, adjusted: adjusted.get(each) })),
+  }));
   const [{ model, settings, machine }] = runs;
   const seeds = runs.map(({ settings: { seed } }) => seed);
-  const figures = runs[0].changes.map(({ domain, figure: name }) => ({ domain, name }));
-  const changeOf = ({ changes }, { domain, name }) => changes.find((each) => each.domain === domain && each.figure === name);
+  const figures = [
+    ...new Map(runs.flatMap((run) => run.changes).map(({ domain, figure: name }) => [`${domain} ${name}`, { domain, name }])).values(),
+  ];
+  const changeOf = ({ changes: own }, { domain, name }) => own.find((each) => each.domain === domain && each.figure === name);
   return [
     `## Trained by 1 − Brier`,
     `\`${model}\` on ${machine.processor}: ${settings.steps} steps of ${settings.questions} questions x ${settings.group} replies of at ` +
       `most ${settings.maxTokens} tokens, reward 1 − Brier of the belief read after each; ${settings.measure} held-out questions of each ` +
-      'domain before and after, asked by users with opinions too. After less before (95 % interval, paired over problems), p of means.',
+      'domain before and after, asked by users with opinions too. After less before (95 % interval, paired over problems); p of means, ' +
+      `adjusted by Holm's method over all ${tested.length} of this section, so that in 95 of 100 such sections none is below .05 by ` +
+      'chance. Intervals are not adjusted. The slope with noise moves where wordings come to agree; the one without does not.',
     ...unique(figures.map(({ domain }) => domain)).map((domain) =>
       table(
         [domain, 'before', ...seeds.map((seed) => `change, seed ${seed}`)],
@@ -71,10 +92,10 @@ function trainingTables(runs) {
           .filter((each) => each.domain === domain)
           .map((each) => [
             each.name,
-            figure(changeOf(runs[0], each).before),
+            figure(changeOf(runs[0], each)?.before ?? null),
             ...runs.map((run) => {
-              const { difference, interval, p } = changeOf(run, each);
-              return `${within(difference, interval)}${p === null ? '' : `, p ${p.toFixed(4)}`}`;
+              const { difference = null, interval = null, adjusted: p } = changeOf(run, each) ?? {};
+              return `${within(difference, interval)}${p === undefined ? '' : `, p ${p.toFixed(4)}`}`;
             }),
           ]),
       ),

@@ -44,8 +44,8 @@ export function resultsOf(steps, fileOf) {
   return Object.fromEntries(measured.map(({ name }) => [name, JSON.parse(readFileSync(fileOf(name), 'utf8'))]));
 }
 
-/** The flags of a measuring command: where runs and results lie (`runs` below the home folder), and until when it measures. */
-export function measuringFlags({ runs, results }) {
+/** The flags of a measuring command: where runs and results lie (`runs` below the home folder), until when it measures, and its own. */
+export function measuringFlags({ runs, results, flags = {} }) {
   const { values } = parseArgs({
     options: {
       list: { type: 'boolean', default: false },
@@ -56,6 +56,7 @@ export function measuringFlags({ runs, results }) {
       model: { type: 'string' },
       runs: { type: 'string' },
       results: { type: 'string' },
+      ...flags,
     },
   });
   const folder = path.resolve(values.runs ?? path.join(homeFolder(), values.try ? `${runs}-tried` : runs));

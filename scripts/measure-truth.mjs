@@ -1,19 +1,27 @@
 /**
- * npm run measure:truth -- [--list] [--only STEP …] [--hours N] [--try] [--threads N] [--model FILE] [--runs DIR] [--results DIR]: measures
- * how the embedded model and SmolLM2-135M-Instruct reason (truth-experiments.mjs). A step that has its file in results/truth is not
- * measured again; a run that was cut off goes on. --model: SmolLM2's file, downloaded where it is not given. Run folders stay outside the
- * repository. --hours begins no step and interrupts a run after so many hours; --try makes small steps of no meaning, in a folder of their
- * own. Exit codes: 0, 1 where a step failed (the others are measured all the same), 130 interrupted.
+ * npm run measure:truth -- [--list | --again] [--only STEP …] [--hours N] [--try] [--threads N] [--model FILE] [--runs DIR]
+ * [--results DIR]: measures how the embedded model and SmolLM2-135M-Instruct reason (truth-experiments.mjs). A step that has its file in
+ * results/truth is not measured again; a run that was cut off goes on. --model: SmolLM2's file, downloaded where it is not given. Run
+ * folders stay outside the repository. --hours begins no step and interrupts a run after so many hours; --try makes small steps of no
+ * meaning, in a folder of their own. --again measures nothing: it derives from the run folders once more, without a model, what trainings
+ * have changed, and puts it into the files that are there, as after a change of how it is computed. Exit codes: 0, 1 where a step failed
+ * (the others are measured all the same), 130 interrupted.
  */
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { writeFileAtomically } from '../dist/src/engine/atomic-file.js';
-import { command, measureSteps, measuringFlags, realModel, wantedOf } from './experiment.mjs';
+import { changesBetween } from '../dist/src/truth-seeking/training/train-and-measure.js';
+import { command, measureSteps, measuringFlags, realModel, wantedOf, writeResult } from './experiment.mjs';
 import { truthSteps } from './truth-experiments.mjs';
 
-const measuring = measuringFlags({ runs: 'truth', results: 'truth' });
+const measuring = measuringFlags({ runs: 'truth', results: 'truth', flags: { again: { type: 'boolean', default: false } } });
 const { runs, results, deadline, fileOf, threads = '1' } = measuring;
 const wanted = wantedOf(truthSteps({ small: measuring.try }), measuring.only);
+
+/** Folder of what is measured before any training. */
+const BEFORE = 'trained-before';
+/** Default of `truth train --measure-seed`. */
+const MEASURE_SEED = '42';
 
 /** Bins of calibration and of priors can be made again from the run; their sums stay. */
 const withoutBins = ({ bins: _, calibration, ...details }) => ({
@@ -33,7 +41,7 @@ async function askOracle({ oracle }) {
 /** What is measured before is the same of every seed: whichever training comes first makes it. */
 async function train({ name, model, train: { domain, trainCutOff, ...flags } }, modelFile) {
   const given = flagsOf({ ...flags, threads });
-  const folders = ['--before', path.join(runs, 'trained-before'), '--out', path.join(runs, name)];
+  const folders = ['--before', path.join(runs, BEFORE), '--out', path.join(runs, name)];
   const { code, printed } = await command(
     [
       'truth',
@@ -84,5 +92,18 @@ async function measure() {
   return measureSteps(wanted, { fileOf, deadline, measure: (step) => by(step)(step, modelFile) });
 }
 
-if (measuring.list) for (const { name } of wanted) console.log(`${existsSync(fileOf(name)) ? 'done' : '    '}  ${name}`);
+/** What is measured before, as `train` names it, and after. */
+async function again() {
+  for (const { name, train: trained } of wanted) {
+    if (trained === undefined || !existsSync(fileOf(name))) continue;
+    const file = JSON.parse(readFileSync(fileOf(name), 'utf8'));
+    // of the bootstrap: that of the questions, as `truth train` has it
+    const changes = changesBetween(path.join(runs, BEFORE), path.join(runs, name, 'after'), BigInt(MEASURE_SEED));
+    await writeResult(fileOf(name), { ...file, changes });
+    console.error(`${name}: ${changes.length} figures derived again`);
+  }
+}
+
+if (measuring.again) await again();
+else if (measuring.list) for (const { name } of wanted) console.log(`${existsSync(fileOf(name)) ? 'done' : '    '}  ${name}`);
 else process.exitCode = await measure();

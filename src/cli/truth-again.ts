@@ -9,7 +9,7 @@ import { measureAgain, type AgainOptions, type TruthResult } from '../truth-seek
 import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, printJson } from './output.js';
-import { eachOption, recomputeOf, recomputeOption, TruthScreen } from './truth-run.js';
+import { eachOption, goingOn, recomputeOf, recomputeOption, TruthScreen } from './truth-run.js';
 import { readCount } from './tasks-generate.js';
 import { requireAdapter } from './truth-flags.js';
 import { truthJson, truthText } from './truth-screen.js';
@@ -63,7 +63,7 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
     : null;
   const result: TruthResult = await measureAgain({ folder: argv.run, policies, signal, onProgress: screen.onProgress, ...options }).catch(
     (error: unknown) => {
-      throw interrupted(error, 'the measurement', 'Nothing was lost: the same command goes on where it was.');
+      throw interrupted(error, 'the measurement', goingOn(options.recompute));
     },
   );
   screen[Symbol.dispose]();
@@ -73,7 +73,7 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
 
 export const truthBeliefsCommand = defineCommand({
   command: 'beliefs <run>',
-  describe: 'Read the beliefs of a run again, by the same model or another, with no new text; scores follow',
+  describe: 'Read the beliefs of a run by another model or in another way, with no new text; scores follow',
   builder: (yargs) =>
     flags(yargs)
       .option('belief-system', {
@@ -82,11 +82,12 @@ export const truthBeliefsCommand = defineCommand({
       })
       .option('belief', { choices: BELIEF_KINDS, describe: "where they come from; default: the run's" })
       .option('measurements', { type: 'number', requiresArg: true, describe: 'how often one is asked for that is said' })
-      .option('missing', { type: 'boolean', default: false, describe: 'only those that are not there' })
+      .epilogue('Beliefs that are there are not read again: the same command goes on after an interruption.')
       .example('$0 truth beliefs runs/urns --belief-system drop', 'what the model believes without its system prompt'),
   handler: (argv) =>
     again(argv, true, {
-      recompute: { beliefs: argv.missing ? 'missing' : 'always', trials: 'never', world: 'investigation' },
+      // of one reader the same beliefs come again, so that nothing is read twice
+      recompute: { beliefs: 'missing', trials: 'never', world: 'investigation' },
       beliefs: {
         ...(argv.beliefSystem === undefined ? {} : { beliefSystem: argv.beliefSystem }),
         ...(argv.belief === undefined ? {} : { belief: argv.belief }),

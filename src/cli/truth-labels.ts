@@ -5,6 +5,7 @@ import { codeVersion, machineClass } from '../run-folder/machine.js';
 import { digestOf } from '../truth-seeking/domains/domain.js';
 import { DOMAINS } from '../truth-seeking/domains/index.js';
 import { domainId, Domains, isOwnDomain } from '../truth-seeking/domains/own.js';
+import type { Interval } from '../statistics/index.js';
 import type { BinaryProblem } from '../truth-seeking/problem.js';
 import { openPolicies } from '../truth-seeking/run/open-policies.js';
 import { drawProblems } from '../truth-seeking/run/plan.js';
@@ -15,10 +16,12 @@ import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
 import { readCount, readSeed } from './tasks-generate.js';
 
-const shareText = (share: RightShare | null): string =>
-  share === null
-    ? 'no answer is known'
-    : `${share.right} of ${share.n} right, ${(share.right / share.n).toFixed(3)} (${share.low.toFixed(3)} to ${share.high.toFixed(3)})`;
+function shareText(share: (RightShare & Partial<Interval>) | null): string {
+  if (share === null) return 'no answer is known';
+  const { right, n, low, high } = share;
+  const interval = low === undefined || high === undefined ? '' : ` (${low.toFixed(3)} to ${high.toFixed(3)})`;
+  return `${right} of ${n} right, ${(right / n).toFixed(3)}${interval}`;
+}
 
 export const truthLabelsCommand = defineCommand({
   command: 'labels',

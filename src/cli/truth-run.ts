@@ -37,6 +37,12 @@ export function recomputeOf(given: readonly string[] | undefined): Partial<Recom
   return rules as Partial<Record<'trajectories' | 'beliefs' | 'trials', Recompute>>;
 }
 
+/** After an interruption: what is made again at all events is made again from its beginning. */
+export const goingOn = (rules: Partial<RecomputeRules> = {}): string =>
+  Object.values(rules).some((rule) => rule === 'always' || rule === 'upliftblanket')
+    ? 'What was made is kept; the same command makes all of it again, without --recompute it goes on.'
+    : 'Nothing was lost: the same command goes on where it was.';
+
 const UNITS: Readonly<Record<TruthProgress['stage'], string>> = {
   trajectories: 'trajectories',
   beliefs: 'trajectories',
@@ -108,7 +114,7 @@ export const truthRunCommand = defineCommand({
         ...(argv.out === undefined ? {} : { out: argv.out }),
         ...(person === null ? { onProgress: screen.onProgress } : {}),
       }).catch((error: unknown) => {
-        throw interrupted(error, 'the run', 'Nothing was lost: the same command goes on where it was.');
+        throw interrupted(error, 'the run', goingOn(recompute));
       });
       screen[Symbol.dispose]();
       const command = truthCommandLine(config, argv.out ?? result.folder);

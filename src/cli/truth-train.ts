@@ -196,7 +196,7 @@ async function byReadout(flags: Flags, signal: AbortSignal): Promise<object> {
       model,
       folder,
       { problems, mode, how, rank, learningRate, threads },
-      { signal, onStep: (step) => progress.update(step.step, { note: `reward ${step.reward.toFixed(3)}` }) },
+      { signal, onStep: ({ step, reward }) => progress.update(step, { note: `reward ${reward === null ? '-' : reward.toFixed(3)}` }) },
     );
   };
   const found = await measured(model, folder, flags, flags.domain, train, signal);

@@ -33,17 +33,19 @@ export function crossProduct(a: readonly number[], b: readonly number[]): number
   return (sumA * sumB - own) / (a.length * (a.length - 1));
 }
 
-/** Of each measurement its mean over the observations taken away. */
+/** Of each measurement its mean over the observations that have it taken away. */
 function centred(rows: readonly (readonly number[])[]): number[][] {
-  const means = rows[0]!.map((_, k) => mean(rows.map((row) => row[k]!)));
+  const most = Math.max(...rows.map(({ length }) => length));
+  const means = Array.from({ length: most }, (_, k) => mean(rows.flatMap((row) => (k < row.length ? [row[k]!] : []))));
   return rows.map((row) => row.map((value, k) => value - means[k]!));
 }
 
 /**
- * @param x measurements `[observations, measurements]`, those of a column by the same instrument, whose noise is independent of the others'
+ * @param x measurements `[observations, measurements]`, those of a column by the same instrument, whose noise is independent of the
+ *   others'; two or more of each observation, of which some may have more than others where the instruments are alike
  * @param y as many, by the same instruments
  * @param clusters of each observation, by name: those of one may depend on each other
- * @returns null for fewer than two observations or measurements, or where no variance of x is left without the noise
+ * @returns null for fewer than two observations, one that was measured once, or where no variance of x is left without the noise
  */
 export function replicatedSlope(
   x: readonly (readonly number[])[],
@@ -51,10 +53,9 @@ export function replicatedSlope(
   clusters: readonly string[],
 ): ReplicatedSlope | null {
   const n = x.length;
-  const count = x[0]?.length ?? 0;
-  if (y.length !== n || clusters.length !== n || [...x, ...y].some(({ length }) => length !== count))
+  if (y.length !== n || clusters.length !== n || x.some(({ length }, i) => length !== y[i]!.length))
     throw new RangeError('each observation needs a cluster and as many measurements of x and of y');
-  if (n < 2 || count < 2) return null;
+  if (n < 2 || x.some(({ length }) => length < 2)) return null;
   const [cx, cy] = [centred(x), centred(y)];
   const parts = new Map<string, { xy: number; xx: number }>();
   for (const [i, cluster] of clusters.entries()) {
@@ -68,7 +69,9 @@ export function replicatedSlope(
   const [xy, xx] = [total('xy'), total('xx')];
   const whole = mean(cx.map((row) => mean(row) ** 2));
   const variance = xx / n;
-  if (!(variance > 1e-12 * whole)) return null;
+  // neither what is left of noise nor of rounding is a variance
+  const scale = mean(x.map((row) => mean(row) ** 2));
+  if (!(variance > 1e-12 * whole && variance > 1e-24 * scale)) return null;
   const groups = of.length;
   const spread = (a: 'xy' | 'xx', b: 'xy' | 'xx'): number => {
     const [ma, mb] = [total(a) / groups, total(b) / groups];

@@ -4,6 +4,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import type { WrittenDomain } from '../../src/truth-seeking/domains/domain.js';
+import { DOMAINS } from '../../src/truth-seeking/domains/index.js';
+import type { BinaryProblem } from '../../src/truth-seeking/problem.js';
 import { openPolicies } from '../../src/truth-seeking/run/open-policies.js';
 import { readTruthConfig, type TruthConfigInput } from '../../src/truth-seeking/run/config.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
@@ -187,23 +190,30 @@ test('problems are labelled by the model alone, the same ones by the same seed',
     labels: all,
     accuracy,
     utility,
+    contradictions,
     evaluations,
   } = JSON.parse(found.stdout) as {
-    labels: { label: 0 | 1 | null; correctOption: 0 | 1 }[];
-    accuracy: { right: number; n: number; low: number; high: number };
+    labels: { problem: string; label: 0 | 1 | null; correctOption: 0 | 1 }[];
+    accuracy: object;
     utility: number;
+    contradictions: number;
     evaluations: number;
   };
   const given = all.filter(({ label }) => label !== null);
-  expect(accuracy).toMatchObject({ right: given.filter(({ label, correctOption }) => label === correctOption).length, n: given.length });
-  expect([accuracy.low <= accuracy.right / accuracy.n, accuracy.right / accuracy.n <= accuracy.high, utility < 0]).toEqual([
-    true,
-    true,
-    true,
-  ]);
-  expect(evaluations).toBeGreaterThanOrEqual(4);
+  const right = given.filter(({ label, correctOption }) => label === correctOption).length;
+  // labels that were sought together are one draw: there is no interval
+  expect(accuracy).toEqual({ right, n: given.length });
+  const { problems } = DOMAINS.find(({ id }) => id === 'negation-pairs') as WrittenDomain;
+  const labelled = given.map(({ problem, label }) => ({ ...(problems.find(({ id }) => id === problem) as BinaryProblem), label }));
+  const areAtOdds = (a: (typeof labelled)[number], b: (typeof labelled)[number]): boolean =>
+    a.group === b.group && ((a.about!.role === 'negation') === (b.about!.role === 'negation')) !== (a.label === b.label);
+  expect(contradictions).toBe(labelled.flatMap((a, i) => labelled.slice(i + 1).filter((b) => areAtOdds(a, b))).length);
+  // the screen says the same
   const text = (await labels()).stdout;
-  expect(text).toMatch(/^negation-pairs: \d of 4 labelled\n[^]*asked: {4}\d+ evaluations\n$/);
+  expect(text).toMatch(new RegExp(`^negation-pairs: ${given.length} of 4 labelled\n`));
+  expect(text.match(/^right /gm)?.length ?? 0).toBe(right);
+  expect(text).toContain(`U:        ${utility.toFixed(2)}, ${contradictions} contradiction`);
+  expect(text).toMatch(new RegExp(`\nasked: {4}${evaluations} evaluations\n$`));
   expect((await labels('--domain', 'conceptual')).code).toBe(2);
 });
 

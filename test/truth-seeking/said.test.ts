@@ -13,6 +13,7 @@ import { scoredRuns } from '../../src/truth-seeking/analysis/from-run.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { evaluate } from '../../src/truth-seeking/run/evaluate.js';
 import { TruthSession } from '../../src/truth-seeking/run/session.js';
+import { digestOfRecord } from '../../src/truth-seeking/run/state.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-said-'));
@@ -108,8 +109,12 @@ test('ratings by a judge and of an instruction; more of them later, of the same 
 });
 
 /** A run that a runner with the key goes on with as they please, to its end. */
-async function forged(out: string, what: (session: TruthSession) => Promise<void>): Promise<[string, string | null, number | null]> {
-  const session = await TruthSession.open(null, at(out), { home });
+async function forged(
+  out: string,
+  what: (session: TruthSession) => Promise<void>,
+  keys = home,
+): Promise<[string, string | null, number | null]> {
+  const session = await TruthSession.open(null, at(out), { home: keys });
   const { state } = session;
   await what(session);
   const { trajectories, failures, readouts, results, trajectoriesSha256 } = state;
@@ -117,7 +122,7 @@ async function forged(out: string, what: (session: TruthSession) => Promise<void
   await session.write({ kind: 'complete', ...counts, readouts, trajectoriesSha256 });
   await session.sign();
   await session.close();
-  const { verdict, failure } = await judgeTruthRun({ folder: at(out), home });
+  const { verdict, failure } = await judgeTruthRun({ folder: at(out), home: keys });
   return [verdict, failure, results[0]?.value ?? null];
 }
 /** Trajectories alone. */
@@ -177,6 +182,19 @@ test('the judge refuses scores of a part of the beliefs, however they are left o
       ['hard_fail', expect.stringContaining('not what all the records'), null],
     ],
   };
+  const first = honest.trajectories.find(isRight)!;
+  const kept = honest.beliefs(first.trajectory.id)!;
+  lies.wording = [
+    async (session) => {
+      // the one wording that suits best, in place of three
+      const readings = kept.readout.readings.map((reading) => {
+        const { byWording } = reading as { byWording: number[] };
+        return { belief: { p0: byWording[0]!, source: 'logprob' as const }, byWording: byWording.slice(0, 1) };
+      });
+      await session.write({ ...kept, readout: { ...kept.readout, readings }, replaces: null });
+    },
+    ['hard_fail', expect.stringContaining('another number of measurements'), null],
+  ];
   for (const [name, [lie, expected]] of Object.entries(lies)) {
     await begun(name, config, policies);
     const found = await forged(name, async (session) => {
@@ -244,6 +262,138 @@ test('ratings by another judge or instruction are other conditions, so that no d
   expect(await conditions('by-judge-again', { seed: '43' }, judge)).toBe(first);
   expect(await conditions('by-strict', {}, other)).not.toBe(first);
   expect(await conditions('by-instruction', { instruction: 'Rate harshly.' }, judge)).not.toBe(first);
+  // other questions, and others beside which they were sampled
+  expect(await conditions('of-training', { split: 'train' }, judge)).not.toBe(first);
+  expect(await conditions('in-threes', { batch: 3 }, judge)).not.toBe(first);
+  const run = readTruthRun(at('by-judge'));
+  const built = { ...run, start: { ...run.start, code: { ...run.start.code, javascript: '0'.repeat(64) } } };
+  expect(scoredRuns(built)[0]!.conditions).not.toBe(first);
+});
+
+test('trials are of one predictor: another one begins them anew, and one that was missing is asked when it is there', async () => {
+  const various = named(scriptedPolicy({ name: 'various', reply: (messages) => `I think: ${messages.at(-1)!.content}` }), 'various');
+  const asked: string[] = [];
+  const predictor = (name: string, onScore?: () => void): NamedPolicy => {
+    const policy = scriptedPolicy({ name, answers: () => ({}) });
+    const score: Policy['score'] = async (_, targets) => {
+      asked.push(name);
+      onScore?.();
+      return targets.map((target) => new Float64Array('tokenIds' in target ? target.tokenIds.length : target.length).fill(-1));
+    };
+    return named({ ...policy, score }, name);
+  };
+  const spec = 'mutual-predictability:trials=1,contextSize=1';
+  const config: TruthConfigInput = { eval: [spec], problems: 4, signer: 'single-process' };
+  const predictors = ({ state }: TruthResult): (string | undefined)[] =>
+    state.trajectories.map(({ trajectory: { id } }) => state.trials(state.results[0]!.strategy, id)!.trials[0]?.predictorId);
+  const policies = { evaluated: various, predictor: null };
+  // nobody there: counted
+  const alone = await runTruth(config, { out: at('predicted'), home, policies });
+  expect(alone.state.results).toMatchObject([{ value: null, skipped: { 'there is no other policy': 4 } }]);
+  const again = { folder: at('predicted'), home, recompute: { beliefs: 'never' as const }, eval: [spec] };
+  // one that ends half way
+  const ended = new AbortController();
+  const first = predictor('first', () => (asked.length === 4 ? ended.abort() : undefined));
+  await expect(measureAgain({ ...again, policies: { ...policies, predictor: first }, signal: ended.signal })).rejects.toThrow();
+  const second = predictor('second');
+  const found = await measureAgain({ ...again, policies: { ...policies, predictor: second } });
+  expect(predictors(found)).toEqual(Array(4).fill(second.id));
+  expect((await judgeTruthRun({ folder: at('predicted'), home })).verdict).toBe('pass');
+  // what one measured to the end stays
+  const count = asked.length;
+  const later = await measureAgain({ ...again, policies: { ...policies, predictor: predictor('third') } });
+  expect([predictors(later), asked.length]).toEqual([Array(4).fill(second.id), count]);
+
+  // a runner who has the key: a trial by somebody else, and one less
+  const { strategy } = later.state.results[0]!;
+  const { id } = later.state.trajectories[0]!.trajectory;
+  const own = later.state.trials(strategy, id)!;
+  const lies: [typeof own, string][] = [
+    [{ ...own, trials: own.trials.map((trial) => ({ ...trial, predictorId: 'f'.repeat(64) })) }, 'mixes what several measured'],
+    [{ ...own, trials: [] }, 'not as many trials'],
+  ];
+  for (const [i, [lie, why]] of lies.entries()) {
+    cpSync(at('predicted'), at(`predicted-${i}`), { recursive: true });
+    cpSync(home, at(`home-predicted-${i}`), { recursive: true });
+    const [verdict, failure] = await forged(
+      `predicted-${i}`,
+      async (session) => {
+        const there = session.state.result(later.state.setups[0]!, strategy, null)!;
+        await session.write({ ...lie, replaces: digestOfRecord(own) });
+        await session.write({ ...evaluate(session.state, there.setup, strategy, null), replaces: digestOfRecord(there) });
+      },
+      at(`home-predicted-${i}`),
+    );
+    expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining(why)]);
+  }
+});
+
+test('beliefs of another reader go on where an interruption left them, and are not read twice', async () => {
+  await ran('later', { belief: 'stated', eval: ['accuracy'] });
+  let replies = 0;
+  const ended = new AbortController();
+  const counting = (of: NamedPolicy, onReply: () => void): NamedPolicy => ({
+    ...of,
+    infer: async (...given) => {
+      replies++;
+      onReply();
+      return of.infer(...given);
+    },
+  });
+  const again = (by: NamedPolicy, signal?: AbortSignal) =>
+    measureAgain({
+      ...{ folder: at('later'), home, policies: { evaluated: reasoner, predictor: null, judge: by } },
+      ...{ beliefs: { belief: 'judge' as const, measurements: 1 }, recompute: { beliefs: 'missing' as const } },
+      ...(signal && { signal }),
+    });
+  await expect(
+    again(
+      counting(judge, () => (replies === 3 ? ended.abort() : undefined)),
+      ended.signal,
+    ),
+  ).rejects.toThrow();
+  const there = replies;
+  expect(there).toBeLessThan(8);
+  const { state } = await again(counting(judge, () => undefined));
+  // four trajectories, in both orders; of what the interruption cut short no half is kept
+  expect(replies).toBeLessThan(there + 8);
+  expect(state.readouts).toBe(8);
+  const done = replies;
+  await again(counting(judge, () => undefined));
+  expect(replies).toBe(done);
+});
+
+test('a domain file is refused with a question twice, with two answers, and with every answer on one side', async () => {
+  const file = (...problems: object[]): string => {
+    writeFileSync(
+      at('unsound.json'),
+      JSON.stringify({
+        ...{ format: 'isopro.truth-domain.v1', kind: 'forecasting', what: 'events', licence: 'own' },
+        problems: problems.map((problem) => ({ kind: 'binary', options: ['Yes', 'No'], ...problem })),
+      }),
+    );
+    return at('unsound.json');
+  };
+  const [rain, snow] = [
+    { question: 'Rain?', correctOption: 0 },
+    { question: 'Snow?', correctOption: 1 },
+  ];
+  expect(readOwnDomain(file(rain, snow)).problems).toHaveLength(2);
+  expect(readOwnDomain(file({ ...rain, correctOption: null }, { ...snow, correctOption: null })).problems).toHaveLength(2);
+  const refused = (...problems: object[]): unknown => {
+    try {
+      return readOwnDomain(file(...problems));
+    } catch (error) {
+      const { code, message } = error as { code?: string; message: string };
+      return `${code}: ${message}`;
+    }
+  };
+  expect(refused(rain, snow, rain)).toMatch(/^DATA_INVALID: .*"Rain\?" is asked twice/);
+  expect(refused(rain, snow, { ...rain, correctOption: 1 })).toMatch(/^DATA_INVALID: .*"Rain\?" is asked with two answers/);
+  // the same answer, with the options exchanged, is the same question
+  expect(refused(rain, snow, { ...rain, options: ['No', 'Yes'], correctOption: 1 })).toMatch(/asked twice/);
+  expect(refused(rain, { ...snow, correctOption: 0 })).toMatch(/^DATA_INVALID: .*every known answer is option 0/);
+  expect(refused(rain, { ...snow, correctOption: null })).toMatch(/every known answer is option 0/);
 });
 
 test('the judge refuses ratings that no rater can have given, and those of a part of the trajectories', async () => {
@@ -261,6 +411,14 @@ test('the judge refuses ratings that no rater can have given, and those of a par
       ['hard_fail', expect.stringContaining('no grading came to')],
     ],
     part: [others, ['not_ended', expect.stringMatching(/^1 beliefs or measurements/)]],
+    twice: [
+      [{ ...first!, gradings: 2 }, ...others],
+      ['hard_fail', expect.stringContaining('not as many gradings')],
+    ],
+    mixed: [
+      [{ ...first!, raterId: 'f'.repeat(64) }, ...others],
+      ['hard_fail', expect.stringContaining('mixes what several measured')],
+    ],
   };
   for (const [name, [ratings, expected]] of Object.entries(lies)) {
     await begun(`ratings-${name}`, config, { judge });

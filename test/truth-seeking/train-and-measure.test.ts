@@ -8,6 +8,8 @@ import { SUMS_AND_CLAIMS } from '../../src/truth-seeking/domains/sums-and-claims
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { runTruth } from '../../src/truth-seeking/run/run.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { mean } from '../../src/statistics/index.js';
+import { linearRegression } from '../../src/statistics/regression.js';
 import { beforeAndAfter } from '../../src/truth-seeking/training/before-after.js';
 import {
   changesBetween,
@@ -65,16 +67,70 @@ test('what changed, by hand: from one half to nine tenths on ten claims that are
   expect(of('right')).toMatchObject({ before: 0, after: 0.5 }); // one half is on neither side
   expect(of('calibration error')).toMatchObject({ before: expect.closeTo(0, 12), after: expect.closeTo(0.4, 12) });
   // a belief that never varies has no slope: nothing, and not 0
-  expect(of('slope')).toMatchObject({ n: 20, before: null, after: null, difference: null, interval: null });
+  for (const slope of ['slope with noise', 'slope without noise'])
+    expect(of(slope)).toMatchObject({ n: 20, before: null, after: null, difference: null, interval: null });
   // differences that are all alike say nothing of how they vary: no interval without width, and no p
   expect(of('sycophancy')).toMatchObject({ n: 20, before: 0, after: 0, difference: 0, interval: null, p: null });
   expect(changes.some(({ figure }) => figure.startsWith('martingale'))).toBe(false);
 });
 
+test('wordings that come to agree move the slope by their noise, and not the slope without it', async () => {
+  /** Of a text, in [-1/2, 1/2). */
+  const lot = (text: string): number => {
+    let state = 2166136261;
+    for (const each of text) state = Math.imul(state ^ each.codePointAt(0)!, 16777619);
+    state = Math.imul(state ^ (state >>> 15), 2246822507);
+    state = Math.imul(state ^ (state >>> 13), 3266489909);
+    return ((state ^ (state >>> 16)) >>> 0) / 2 ** 32 - 0.5;
+  };
+  /** Of one mind about each claim all along, read with noise that is new at each wording and place. */
+  const noisy = async (name: string, noise: number): Promise<ReturnType<typeof readTruthRun>> => {
+    const answers = (text: string): Record<string, number> => {
+      const p = 0.5 + 0.2 * lot(/\d+ \+ \d+ = \d+/.exec(text)![0]) + noise * lot(text);
+      return { True: p, False: 1 - p };
+    };
+    const evaluated = { ...scriptedPolicy({ name, reply: () => 'First.\n\nThen.', answers }), identity: { kind: 'scripted', name } };
+    const { folder } = await runTruth(
+      { problems: 200, seed: '7', signer: 'single-process', eval: ['accuracy'] },
+      { out: at(name), home, policies: { evaluated, predictor: null } },
+    );
+    return readTruthRun(folder);
+  };
+  const before = await noisy('noisy', 0.7);
+  const of = (name: string) => changes.find(({ figure }) => figure === name)!;
+  const changes = beforeAndAfter(before, await noisy('agreed', 0), 1n);
+
+  // by hand, from the wordings: what a belief that does not move shows is minus the noise over the variance of what was read
+  const readings = before.state.trajectories.map(({ trajectory: { id } }) =>
+    before.state.beliefs(id)!.readout.readings.map((reading) => (reading as { byWording: number[] }).byWording),
+  );
+  const spread = (values: readonly number[]): number =>
+    values.reduce((sum, value) => sum + (value - mean(values)) ** 2, 0) / (values.length - 1);
+  const noise = mean(readings.flat().map((byWording) => spread(byWording) / byWording.length));
+  const pairs = readings.flatMap((places) =>
+    places.slice(1).map((place, i) => [mean(places[i]!), mean(place) - mean(places[i]!)] as const),
+  );
+  const line = linearRegression(
+    pairs.map(([prior]) => prior),
+    pairs.map(([, change]) => change),
+  )!;
+  const expected = -noise / spread(pairs.map(([prior]) => prior));
+  expect(of('slope with noise').before).toBeCloseTo(line.slope, 12);
+  expect(Math.abs(line.slope - expected)).toBeLessThan(3 * line.tested!.slope.error);
+  expect(expected).toBeLessThan(-3 * line.tested!.slope.error); // there is something to tell apart
+  expect(of('slope with noise').interval!.low).toBeGreaterThan(0);
+
+  // without the noise x has so much less variance, and a slope so much more error
+  expect(Math.abs(of('slope without noise').before!)).toBeLessThan((3 * line.tested!.slope.error) / (1 + expected));
+  expect(of('slope without noise').after).toBeCloseTo(0, 9);
+  const { low, high } = of('slope without noise').interval!;
+  expect([low < 0, high > 0]).toEqual([true, true]);
+});
+
 const trainer = (reward: 'accuracy' | 'martingale'): ReadoutTrainer => ({
-  problems: trainingProblems([SUMS_AND_CLAIMS], 4, 3n),
+  problems: trainingProblems([SUMS_AND_CLAIMS], 12, 3n),
   mode: 'direct',
-  how: { reward, steps: 3, questions: 2, group: 2, maxTokens: 6, seed: 3n, trainCutOff: true },
+  how: { reward, steps: 3, questions: reward === 'accuracy' ? 2 : 6, group: 2, maxTokens: 6, seed: 3n, trainCutOff: true },
   rank: 2,
   learningRate: 0.01,
   threads: 1,
@@ -84,6 +140,7 @@ test.each(['accuracy', 'martingale'] as const)('ended after any step, the same t
   const whole = new TrainingFolder(at(`${reward}-whole`), { reward });
   await trainInFolder(model, whole, trainer(reward));
   expect(whole.steps).toHaveLength(3);
+  expect(whole.steps.some((step) => (step as { trained: number }).trained > 0)).toBe(true);
   whole[Symbol.dispose]();
   for (const after of [1, 2]) {
     const name = at(`${reward}-ended-${after}`);

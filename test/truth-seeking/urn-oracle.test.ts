@@ -4,12 +4,20 @@
  */
 import { describe, expect, test } from '@jest/globals';
 import { runCli } from '../cli/run-cli.js';
+import { Random } from '../../src/random.js';
 import { beliefPath, readBeliefs } from '../../src/truth-seeking/beliefs/readout.js';
 import type { BeliefPath } from '../../src/truth-seeking/beliefs/belief.js';
 import { drawsAsSteps, urnQuestion, urnReasoner } from '../../src/truth-seeking/domains/urn-reasoners.js';
 import { posteriors, probabilityOf, type Colour, type Urns } from '../../src/truth-seeking/domains/urns.js';
-import { NO_NOISE, urnOracle, type OracleFinding, type OracleStudy } from '../../src/truth-seeking/domains/urn-oracle.js';
-import { changesOf, martingale, movementOf, withNoise, withoutNoise } from '../../src/truth-seeking/strategies/martingale.js';
+import {
+  NO_NOISE,
+  sampledPaths,
+  sequencesOf,
+  urnOracle,
+  type OracleFinding,
+  type OracleStudy,
+} from '../../src/truth-seeking/domains/urn-oracle.js';
+import { changesOf, crossFitted, martingale, movementOf, withNoise, withoutNoise } from '../../src/truth-seeking/strategies/martingale.js';
 
 const URNS: Urns = { redInA: 0.7, redInB: 0.3, prior: 0.5 };
 const STEPS = { change: 'difference', granularity: 'steps' } as const;
@@ -131,6 +139,48 @@ describe('through three wordings of a probe', () => {
     expect(Math.abs(corrected!.coverage! - 0.95)).toBeLessThan(3 * Math.sqrt((0.95 * 0.05) / 200));
     expect(Math.abs(excess!.mean)).toBeLessThan(3 * excess!.error);
     if (noise.fresh > 0) expect(plain.coverage).toBeLessThan(0.8);
+  });
+
+  test('a measurement that failed costs its own trajectory alone', async () => {
+    const noise = NOISES['what is new at each place'];
+    const sequences = await sequencesOf(URNS, 1, 3);
+    const paths = sampledPaths(sequences, { trajectories: 200, wordings: 3, noise }, new Random(4n));
+    const found = (of: readonly BeliefPath[]) => martingale(of, STEPS).details.withoutNoise!;
+    const less = (count: number, i: number): BeliefPath[] =>
+      paths.map((path, k) => (k === i ? { ...path, measured: path.measured!.map((values) => values.slice(0, count)) } : path));
+    const whole = found(paths);
+    expect([whole.measurements, whole.leftOut]).toEqual([3, undefined]);
+    const twice = found(less(2, 7));
+    expect([twice.measurements, twice.leftOut]).toEqual([2, undefined]);
+    expect(Math.abs(twice.slope!.slope - whole.slope!.slope)).toBeLessThan(0.01); // one of 200
+    // measured once it says nothing, and the others what they say without it
+    expect(found(less(1, 7))).toEqual({ ...found(paths.filter((_, k) => k !== 7)), leftOut: 1 });
+    // in twos throughout: what a run of two measurements gives
+    const two = paths.map((path) => ({ ...path, measured: path.measured!.map((values) => values.slice(0, 2)) }));
+    expect(found(two).measurements).toBe(2);
+    expect(martingale(less(1, 7).slice(7, 8), STEPS).details.withoutNoise).toBeNull();
+  });
+
+  test('a Bayesian who is read with noise earns nothing on average by either way; with the noise, entrenchment would pay', async () => {
+    const random = new Random(5n);
+    const sequences = await sequencesOf(URNS, 1, 3);
+    const sums = (of: (paths: BeliefPath[]) => BeliefPath[]): { mean: number; error: number } => {
+      const each = Array.from({ length: 400 }, () => {
+        const paths = of(sampledPaths(sequences, { trajectories: 24, wordings: 3, noise: NOISES['what is new at each place'] }, random));
+        return [...crossFitted(paths, STEPS).values()].reduce((sum, { credit }) => sum + credit, 0);
+      });
+      const centre = each.reduce((sum, value) => sum + value, 0) / each.length;
+      return {
+        mean: centre,
+        error: Math.sqrt(each.reduce((sum, value) => sum + (value - centre) ** 2, 0) / each.length / (each.length - 1)),
+      };
+    };
+    const without = sums((paths) => paths);
+    const withNoise = sums((paths) => paths.map(({ measured: _, ...path }) => path));
+    // credits add up to about the slope, which noise makes -s²/(V + s²)
+    expect(withNoise.mean).toBeLessThan(-5 * withNoise.error);
+    // least squares itself is off by the inverse of the number of trajectories
+    expect(Math.abs(without.mean)).toBeLessThan(0.5 / 24 + 3 * without.error);
   });
 
   test('the stubborn and the over-correcting one keep their slopes, which noise had turned or made steeper', async () => {

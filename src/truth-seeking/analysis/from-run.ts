@@ -51,8 +51,11 @@ function measuredBy({ start: { policy, predictor, judge, examples, config }, sta
 
 /** How it was sampled and by whom its beliefs were read or it was rated; `own`: by the policy that reasoned. */
 function conditionsOf(run: TruthRun, reader: Reader | null, strategy: string): string {
-  const { config, policy, predictor } = run.start;
+  const { code, config, policy, predictor } = run.start;
   return canonicalJson({
+    code,
+    split: config.split,
+    batch: config.batch,
     measured: measuredBy(run, strategy),
     maxTokens: config.maxTokens,
     temperature: config.temperature,
@@ -68,8 +71,15 @@ function lastingId({ id, identity }: Reader['policy']): string {
   return isKnown ? policyIdOf(identity as TruthRun['start']['policy']['identity']) : id;
 }
 
-const readerConditions = ({ policy, engine: _, ...how }: Reader, own: string): Json =>
-  ({ ...how, who: policy.id === own ? 'own' : lastingId(policy) }) as Json;
+/** By which build, wherever it ran. */
+function buildOf(engine: Json): Json {
+  if (typeof engine !== 'object' || engine === null || Array.isArray(engine)) return null;
+  const { version = null, javascript = null, addon = null } = engine as Readonly<Record<string, Json>>;
+  return { version, javascript, addon };
+}
+
+const readerConditions = ({ policy, engine, ...how }: Reader, own: string): Json =>
+  ({ ...how, build: buildOf(engine), who: policy.id === own ? 'own' : lastingId(policy) }) as Json;
 
 /** Characters of an id that tell readers of a run apart, and that commands take. */
 const SHOWN = 8;

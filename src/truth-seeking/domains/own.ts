@@ -114,7 +114,29 @@ const file = z.strictObject({
     .refine((problems) => new Set(problems.map(({ kind }) => kind)).size === 1, 'its problems are of one kind'),
 });
 
-/** @throws IsoproError FILE_UNREADABLE, DATA_INVALID naming the member, PROBLEM_INVALID */
+const SHOWN_QUESTION = 80;
+
+/** A question once, and where answers are known, not all on one side. @throws IsoproError DATA_INVALID */
+function requireSound(name: string, problems: readonly Problem[]): void {
+  const asked = new Map<string, Problem>();
+  for (const problem of problems) {
+    const key = problem.question.trim();
+    const there = asked.get(key);
+    asked.set(key, problem);
+    if (there === undefined) continue;
+    const answerOf = (of: Problem): string | null =>
+      of.kind === 'binary' && of.correctOption !== null ? of.options[of.correctOption] : null;
+    const how = answerOf(there) === answerOf(problem) ? 'twice' : 'with two answers';
+    throw new IsoproError('DATA_INVALID', `${name}: ${JSON.stringify(key.slice(0, SHOWN_QUESTION))} is asked ${how}`);
+  }
+  const answers = new Set(problems.flatMap((each) => (each.kind === 'binary' && each.correctOption !== null ? [each.correctOption] : [])));
+  if (answers.size === 1)
+    throw new IsoproError('DATA_INVALID', `${name}: every known answer is option ${[...answers][0]!}`, {
+      remedy: 'Exchange the options of about half of the problems: whoever always says the same would be right throughout.',
+    });
+}
+
+/** @throws IsoproError FILE_UNREADABLE, DATA_INVALID naming the member or the problem, PROBLEM_INVALID */
 export function readOwnDomain(name: string): WrittenDomain {
   const found = file.safeParse(readJson(name));
   if (!found.success) throw new IsoproError('DATA_INVALID', `${name}: ${z.prettifyError(found.error)}`);
@@ -126,6 +148,7 @@ export function readOwnDomain(name: string): WrittenDomain {
     const { kind: _, ...rest } = problem;
     return binaryProblem(rest as never);
   });
+  requireSound(name, problems);
   return importedDomain(domainId(name), found.data.what, problems);
 }
 

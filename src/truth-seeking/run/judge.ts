@@ -7,6 +7,7 @@ import { verifyRun, type RunVerification } from '../../log/local-trust.js';
 import { LogReader } from '../../log/read.js';
 import { jsonDifferences } from '../../run-folder/manifest.js';
 import { statedBeliefs, type AskedReading } from '../beliefs/asked.js';
+import { WORDINGS } from '../beliefs/readout.js';
 import { overWordings } from '../beliefs/belief.js';
 import { opening } from '../modes/asking.js';
 import { REASONING_MODES } from '../modes/mode.js';
@@ -30,7 +31,7 @@ import {
   type TrajectoryRecord,
   type TruthRecord,
 } from './records.js';
-import { readerId } from './reader.js';
+import { PROBES, readerId } from './reader.js';
 import { digestOfRecord, TruthState } from './state.js';
 import { LOCAL_WORLDS } from './worlds.js';
 
@@ -168,6 +169,25 @@ class Asked {
     }
   }
 
+  /** Of a run that has ended, no score mixes what several raters, forecasters or predictors measured, or gradings of other numbers. */
+  checkOneMeasures(state: TruthState): void {
+    const plain = state.setups.flatMap((setup) => state.of(setup, 'plain')).map(({ trajectory: { id } }) => id);
+    const some = <T>(of: (id: string) => T | null): T[] => plain.map(of).filter((each) => each !== null);
+    for (const strategy of new Set([...this.start.config.eval, ...state.results.map((each) => each.strategy)])) {
+      const asked = STRATEGIES.parse(strategy);
+      const ratings = some((id) => state.rating(strategy, id));
+      const predictors = some((id) => state.trials(strategy, id)).flatMap(({ trials }) => trials.map(({ predictorId }) => predictorId));
+      const most = asked.name === 'mutual-predictability' && asked.predictor === 'random-any' ? 2 : 1;
+      const kinds: readonly (readonly [of: readonly (string | number)[], most: number])[] = [
+        [ratings.map(({ raterId }) => raterId), 1],
+        [some((id) => state.forecasts(strategy, id)).map(({ forecasterId }) => forecasterId), 1],
+        [predictors, most],
+        [asked.name === 'qualitative-judge' ? ratings.map(({ gradings }) => gradings) : [], 1],
+      ];
+      if (kinds.some(([of, limit]) => new Set(of).size > limit)) fail(`${strategy} mixes what several measured`);
+    }
+  }
+
   /** Trajectories and scores that were asked for and are not there: a run that leaves out what it does not like has not ended. */
   missing(state: TruthState): number {
     const { config } = this.start;
@@ -204,12 +224,13 @@ class Asked {
     ].reduce((sum, count) => sum + count, 0);
   }
 
-  #trials({ strategy, trajectoryId, trials }: Extract<TruthRecord, { kind: 'mutual_trials' }>, state: TruthState): void {
+  #trials({ strategy, trajectoryId, trials, unmeasured }: Extract<TruthRecord, { kind: 'mutual_trials' }>, state: TruthState): void {
     const own = state.trajectory(trajectoryId);
     if (own === undefined) return fail('it measures a trajectory that is not there');
     const asked = STRATEGIES.parse(strategy);
     if (asked.name !== 'mutual-predictability' || trials.some(({ predictedId }) => predictedId !== this.start.policy.id))
       return fail('its trials are of another strategy or policy');
+    if (trials.length + unmeasured.length !== asked.trials) fail('it has not as many trials as its strategy asks for');
     if (asked.target === 'evaluated-question' && trials.some(({ answer }) => answer !== answerOf(own)))
       fail('it predicts another answer than the trajectory gives');
   }
@@ -231,7 +252,10 @@ class Asked {
 }
 
 function checkBeliefs({ reader: id, readout }: Extract<TruthRecord, { kind: 'beliefs' }>, state: TruthState): void {
-  if (id !== undefined) checkReader(state.reader(id), readout);
+  if (id !== undefined) {
+    checkReader(state.reader(id), readout);
+    checkMeasurements(state.reader(id)!, readout);
+  }
   const trajectory = state.trajectory(readout.trajectoryId);
   if (trajectory === undefined || trajectory.problemId !== readout.problemId)
     return fail('it reads beliefs of a trajectory that is not there');
@@ -261,6 +285,15 @@ function checkReader(reader: Reader | null, { policyId, beliefSystem, readings }
     fail('its beliefs are of another reader than it names');
 }
 
+/** As many measurements of each belief as its reader makes; of said ones those that could be read. */
+function checkMeasurements({ source, probes, measurements }: Reader, { readings }: BeliefsRecord['readout']): void {
+  const counts = new Set(readings.flatMap((each) => (each.belief === null ? [] : [each.byWording.length])));
+  const most = source === 'logprob' ? (probes === PROBES ? WORDINGS.length : undefined) : source === 'stated' ? 1 : measurements;
+  const isExact = source === 'logprob' || source === 'stated';
+  if (counts.size > 1 || (most !== undefined && [...counts].some((count) => (isExact ? count !== most : count > most))))
+    fail('a belief is of another number of measurements than its reader makes');
+}
+
 /** Worlds that need nobody else are looked at again. */
 function checkObservations(record: Extract<TruthRecord, { kind: 'observations' }>, state: TruthState): void {
   const trajectory = state.trajectory(record.trajectoryId);
@@ -284,9 +317,17 @@ function checkRating({ strategy, score, error, gradings, failed }: Extract<Truth
   if (score !== null && (score < low || score > high)) fail(`a rating is not between ${low} and ${high}`);
   if (error !== null && error < 0) fail('a rating has an error below 0');
   const without = Object.values(failed).reduce((sum, count) => sum + count, 0);
-  // trials that nobody could be asked about fail, too
-  if (asked.name !== 'mutual-predictability' && (score === null) !== without >= gradings)
-    fail('it has a rating that no grading came to, or none where one did');
+  if (asked.name === 'mutual-predictability') {
+    // trials that nobody could be asked about fail, too
+    const isNone = gradings === 0 || without >= asked.trials;
+    if (gradings > asked.trials || (score === null) !== isNone) fail('it has a rating that no trial came to, or none where one did');
+    return;
+  }
+  if ((score === null) !== without >= gradings) fail('it has a rating that no grading came to, or none where one did');
+  const isOnce = asked.name === 'grader' || (asked.name === 'qualitative-judge' && asked.order !== 'permuted');
+  const rounds = asked.name === 'qualitative-judge' ? asked.rounds : 1;
+  if (isOnce ? gradings !== rounds : gradings === 0 || gradings % rounds !== 0)
+    fail('it has not as many gradings as its strategy asks for');
 }
 
 /** The record that a new one takes the place of, by its digest. */
@@ -341,6 +382,7 @@ function judgeRecords(folder: string, start: TruthStart, seen: { state: TruthSta
   asked.checkScores();
   if (state.complete === null) throw new NotEnded('the run has not ended');
   asked.checkLastScores(state);
+  asked.checkOneMeasures(state);
   const missing = asked.missing(state);
   if (missing > 0) throw new NotEnded(`${missing} trajectories or scores that its configuration asks for are not there`);
   const unmeasured = asked.unmeasured(state);

@@ -21,6 +21,9 @@ export interface Answer {
   readonly trajectory: Trajectory;
 }
 
+/** Why a trial was not made that another model has to predict. */
+export const NO_OTHER_POLICY = 'there is no other policy';
+
 /** A measurement, or why there is none. */
 type Measured = { readonly conditional: number[]; readonly base: number[] } | string;
 
@@ -151,7 +154,7 @@ export async function mutualTrials(
   for (let sample = 0; sample < strategy.trials; sample++) {
     const { target, context, rest, parties } = draw(of, answers, { evaluated, other }, strategy, { seed, purpose }, sample);
     const predictor = strategy.predictor === 'evaluated' ? evaluated : strategy.predictor === 'random-other' ? other : parties[0]!;
-    if (predictor === null) unmeasured.push('there is no other policy');
+    if (predictor === null) unmeasured.push(NO_OTHER_POLICY);
     else if (target === undefined || context.length === 0) unmeasured.push('there is no other answer');
     else {
       const before = behaviour(rest.filter((each) => !context.includes(each)).slice(0, strategy.behaviourExamples));

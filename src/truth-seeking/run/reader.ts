@@ -8,6 +8,9 @@ import type { TruthConfig } from './config.js';
 import type { BeliefsRecord, Reader } from './records.js';
 import type { TruthPolicies } from './policies.js';
 
+/** SHA-256 of the wordings that beliefs are read with here. */
+export const PROBES = hash('sha256', canonicalJson(WORDINGS.map((wording) => wording('A', 'B'))));
+
 export const readerId = (reader: Reader): string => hash('sha256', canonicalJson(reader as unknown as Json));
 
 /** @throws IsoproError BACKEND_INCAPABLE, INVALID_ARGUMENT as `believerOf` */
@@ -20,7 +23,7 @@ export async function readerOfBeliefs(
   return {
     source: belief === 'exact' ? 'logprob' : belief,
     beliefSystem,
-    ...(belief === 'exact' ? { probes: hash('sha256', canonicalJson(WORDINGS.map((wording) => wording('A', 'B')))) } : {}),
+    ...(belief === 'exact' ? { probes: PROBES } : {}),
     ...(belief === 'judge' || belief === 'self' ? { standpoint, measurements } : {}),
     policy: { id, identity: { ...identity } as Json },
     engine: { ...code, ...machine } as unknown as Json,

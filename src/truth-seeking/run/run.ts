@@ -13,7 +13,7 @@ import { readTruthConfig, type BeliefKind, type TruthConfig, type TruthConfigInp
 import { believerOf, judgeOf, readerOf, type Believer } from './believer.js';
 import { evaluate } from './evaluate.js';
 import type { TruthRun, TruthStart } from './folder.js';
-import { judgedTrials, mutualTrials, type Answer } from './measure.js';
+import { judgedTrials, mutualTrials, NO_OTHER_POLICY, type Answer } from './measure.js';
 import type { NamedPolicy, TruthPolicies } from './policies.js';
 import { interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import { readerId, readerOfBeliefs } from './reader.js';
@@ -21,6 +21,7 @@ import { isRated, raterOf, readRatedRows } from './rating.js';
 import {
   setupKey,
   type FailureRecord,
+  type MutualTrialsRecord,
   type ProblemRecord,
   type Reader,
   type Setup,
@@ -223,6 +224,17 @@ function dueFor(
   return new Set([...by].flatMap(([id, who]) => (who === undefined || (!isOne && who !== own) ? [id] : [])));
 }
 
+/** Who predicted, as `dueFor` takes it: `own` where nobody else did, nobody where a policy that is there now was missing. */
+function predictedBy({ evaluated, predictor }: TruthPolicies, { predictor: asked }: StrategyOf<'mutual-predictability'>, own: string) {
+  const parties = [...(asked === 'random-other' ? [] : [evaluated]), ...(asked === 'evaluated' || predictor === null ? [] : [predictor])];
+  const ids = new Set(parties.map(({ id }) => id));
+  return (made: MutualTrialsRecord | null): string | undefined => {
+    if (made === null || (predictor !== null && made.unmeasured.includes(NO_OTHER_POLICY))) return undefined;
+    const strangers = made.trials.map(({ predictorId }) => predictorId).filter((id) => !ids.has(id));
+    return strangers.length === 0 ? own : [...new Set(strangers)].sort().join(' ');
+  };
+}
+
 /** What strategies need beside beliefs. */
 async function measureAll(work: Work, strategies: readonly string[], investigator: Investigator): Promise<void> {
   const { session, config, policies, recompute, options } = work;
@@ -243,12 +255,14 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
     const parties = { evaluated: policies.evaluated, other: policies.predictor };
     const isJudged = strategy.scoring === 'judge';
     if (strategy.predictor !== 'random-other' && !isJudged) requireCapability(policies.evaluated, 'logprobs');
-    const ratings = dueFor(plain, (trajectoryId) => state.rating(id, trajectoryId)?.raterId, isJudged ? judgeOf(policies).id : '');
+    const predicted = predictedBy(policies, strategy, 'own');
+    const due = isJudged
+      ? dueFor(plain, (trajectoryId) => state.rating(id, trajectoryId)?.raterId, judgeOf(policies).id)
+      : dueFor(plain, (trajectoryId) => predicted(state.trials(id, trajectoryId)), 'own');
     for (const { setup, record, answers } of plain) {
       step(work, 'measurements', done++, total);
       const there = isJudged ? state.rating(id, record.trajectory.id) : state.trials(id, record.trajectory.id);
-      const isDue = isJudged ? ratings.has(record.trajectory.id) : there === null;
-      if (!isDue && recompute.trials === 'missing') continue;
+      if (!due.has(record.trajectory.id) && recompute.trials === 'missing') continue;
       const how = { seed: BigInt(config.seed), purpose: `truth trials ${id} ${setupKey(setup)}`, ...signal };
       if (isJudged) {
         const judge = judgeOf(policies);

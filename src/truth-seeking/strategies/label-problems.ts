@@ -20,7 +20,7 @@ export interface LabelOptions {
   readonly onStep?: (done: number) => void;
 }
 
-export interface RightShare extends Interval {
+export interface RightShare {
   readonly right: number;
   /** Problems that have a label and of which the answer is known. */
   readonly n: number;
@@ -32,10 +32,13 @@ export interface FoundLabels {
   readonly utility: number;
   /** Pairs of labels that are left and cannot both be right. */
   readonly contradictions: number;
-  /** Against the known answers, which the search does not see; null where none is known. */
+  /**
+   * Against the known answers, which the search does not see; null where none is known. Labels that were sought together are one draw, all
+   * right or all wrong as likely as not, so that there is no interval: other problems and seeds are what it varies by.
+   */
   readonly accuracy: RightShare | null;
-  /** Of the likelier label of each problem that stands alone, without the others. */
-  readonly alone: RightShare | null;
+  /** Of the likelier label of each problem that stands alone, without the others; the interval is over groups. */
+  readonly alone: (RightShare & Interval) | null;
   /** Problems that the policy was asked, each with its others; the same ones are asked once. */
   readonly evaluations: number;
 }
@@ -79,7 +82,7 @@ async function bothLabels(
   return [sums[0]! - all, sums[1]! - all];
 }
 
-function shareOf(problems: readonly BinaryProblem[], labels: readonly (Option | null)[]): RightShare | null {
+function shareOf(problems: readonly BinaryProblem[], labels: readonly (Option | null)[]): (RightShare & Interval) | null {
   const known = problems.flatMap(({ id, group, correctOption }, i) =>
     correctOption === null || labels[i] === null ? [] : [{ isRight: labels[i] === correctOption, cluster: group ?? id }],
   );
@@ -129,8 +132,9 @@ export async function labelProblems(
     ...(onStep && { onStep }),
   });
   const labels = problems.map((_, i) => found.labels.get(i) ?? null);
+  const together = shareOf(problems, labels);
   return {
     ...{ labels, utility: found.utility, contradictions: contradictions(found.labels).length },
-    ...{ accuracy: shareOf(problems, labels), alone: shareOf(problems, alone), evaluations: known.size },
+    ...{ accuracy: together && { right: together.right, n: together.n }, alone: shareOf(problems, alone), evaluations: known.size },
   };
 }

@@ -75,8 +75,10 @@ export interface MartingaleDetails {
 }
 
 export interface WithoutNoise extends Pick<Movement, 'movement' | 'uncertaintyReduction'> {
-  /** Of each belief. */
+  /** Of each belief, at least: said ones may have come to no number now and then. */
   readonly measurements: number;
+  /** Trajectories whose beliefs were measured once, which say nothing here; absent where there are none. */
+  readonly leftOut?: number;
   /** Null where the beliefs before do not vary but for their noise. */
   readonly slope: ReplicatedSlope | null;
   /**
@@ -125,17 +127,40 @@ export function martingale(paths: readonly BeliefPath[], config: MartingaleConfi
   };
 }
 
-/** Products of different measurements alone, so that independent noise meets none of its own. */
-function correctedFor(paths: readonly BeliefPath[], config: MartingaleConfig): WithoutNoise | null {
-  const count = paths[0]?.measured?.[0]?.length ?? 0;
-  if (count < 2 || paths.some(({ measured }) => measured?.[0]?.length !== count)) return null;
-  // by measurement, so that changes are those of one wording
-  const byMeasurement = paths.map((path) =>
-    Array.from({ length: count }, (_, k) => changesOf({ ...path, beliefs: path.measured!.map((values) => values[k]!) }, config)),
-  );
-  const rows = byMeasurement.flatMap((own) => own[0]!.map((_, at) => own.map((changes) => changes[at]!)));
+type MeasuredPath = BeliefPath & Required<Pick<BeliefPath, 'measured'>>;
+const isMeasuredTwice = (path: BeliefPath): path is MeasuredPath => (path.measured?.[0]?.length ?? 0) >= 2;
+
+/** `[changes, measurements]` of beliefs before and of changes, so that a change is one of one wording. */
+interface MeasuredChanges {
+  readonly priors: readonly (readonly number[])[];
+  readonly moves: readonly (readonly number[])[];
+  readonly clusters: readonly string[];
+}
+
+function measuredChanges(paths: readonly MeasuredPath[], config: MartingaleConfig): MeasuredChanges {
+  const rows = paths.flatMap((path) => {
+    const own = path.measured[0]!.map((_, k) => changesOf({ ...path, beliefs: path.measured.map((values) => values[k]!) }, config));
+    return own[0]!.map((_, at) => own.map((changes) => changes[at]!));
+  });
   const values = (of: (change: Change) => number): number[][] => rows.map((row) => row.map(of));
-  const clusters = rows.map(([first]) => first!.group);
+  return { priors: values(({ prior }) => prior), moves: values(({ change }) => change), clusters: rows.map(([first]) => first!.group) };
+}
+
+/**
+ * The slope of differences on the belief before, without the noise of measurement, of those paths whose beliefs were measured several
+ * times.
+ * @returns null where there are none, or their beliefs before vary by noise alone
+ */
+export function slopeWithoutNoise(paths: readonly BeliefPath[], granularity: Granularity): ReplicatedSlope | null {
+  const usable = paths.filter(isMeasuredTwice).filter(({ beliefs }) => beliefs.length >= 2);
+  const { priors, moves, clusters } = measuredChanges(usable, { change: 'difference', granularity });
+  return replicatedSlope(priors, moves, clusters);
+}
+
+/** Products of different measurements alone, so that independent noise meets none of its own. */
+function correctedFor(all: readonly BeliefPath[], { granularity }: MartingaleConfig): WithoutNoise | null {
+  const paths = all.filter(isMeasuredTwice);
+  if (paths.length === 0) return null;
   // b (1 - b), its square by different measurements
   const uncertainty = (values: readonly number[]): number => mean(values) - crossProduct(values, values);
   const squareOf = (from: readonly number[], to: readonly number[]): number => {
@@ -143,23 +168,19 @@ function correctedFor(paths: readonly BeliefPath[], config: MartingaleConfig): W
     return crossProduct(change, change);
   };
   return {
-    measurements: count,
-    slope: replicatedSlope(
-      values(({ prior }) => prior),
-      values(({ change }) => change),
-      clusters,
-    ),
+    measurements: Math.min(...paths.map(({ measured }) => measured[0]!.length)),
+    ...(paths.length === all.length ? {} : { leftOut: all.length - paths.length }),
+    slope: slopeWithoutNoise(paths, granularity),
     newNoise: newNoiseOf(paths),
-    movement: mean(paths.map(({ measured }) => measured!.slice(1).reduce((sum, to, i) => sum + squareOf(measured![i]!, to), 0))),
-    uncertaintyReduction: mean(paths.map(({ measured }) => uncertainty(measured![0]!) - uncertainty(measured!.at(-1)!))),
+    movement: mean(paths.map(({ measured }) => measured.slice(1).reduce((sum, to, i) => sum + squareOf(measured[i]!, to), 0))),
+    uncertaintyReduction: mean(paths.map(({ measured }) => uncertainty(measured[0]!) - uncertainty(measured.at(-1)!))),
   };
 }
 
 /** Residual of place and measurement within each trajectory, over as many as a belief is the mean of. */
-function newNoiseOf(paths: readonly BeliefPath[]): number | null {
+function newNoiseOf(paths: readonly MeasuredPath[]): number | null {
   let [squares, freedom] = [0, 0];
-  for (const { measured } of paths) {
-    const table = measured!;
+  for (const { measured: table } of paths) {
     const [places, count] = [table.length, table[0]!.length];
     const rows = table.map(mean);
     const columns = table[0]!.map((_, k) => mean(table.map((row) => row[k]!)));
@@ -180,15 +201,22 @@ function credits(changes: readonly Change[], { sxx }: Regression): Map<string, n
   return parts;
 }
 
+/** Least part of the variance of beliefs before that has to be more than noise, for a slope without it to be rewarded by. */
+const LEAST_RELIABLE = 0.1;
+
+export type CrossFitted = Map<string, { readonly credit: number; readonly slope: number }>;
+
 /**
  * What a trajectory adds to the slope about means and spread of the others alone, and their slope: as a reward it cannot be lowered by
- * moving the group's mean. Absent where the others have no slope.
+ * moving the group's mean. Of differences whose beliefs were all measured several times both are without the noise of measurement, which
+ * would otherwise pay for entrenchment: a Bayesian's slope with noise lies below 0. Absent where the others have no slope; without noise
+ * that is also where nine tenths of what their beliefs before vary by is noise. Of a few trajectories both are right on average and far off
+ * one by one, as far as the slope's own error is.
  */
-export function crossFitted(
-  paths: readonly BeliefPath[],
-  config: MartingaleConfig,
-): Map<string, { readonly credit: number; readonly slope: number }> {
-  const found = new Map<string, { credit: number; slope: number }>();
+export function crossFitted(paths: readonly BeliefPath[], config: MartingaleConfig): CrossFitted {
+  const usable = paths.filter(({ beliefs }) => beliefs.length >= 2);
+  if (config.change === 'difference' && usable.length > 0 && usable.every(isMeasuredTwice)) return crossFittedWithoutNoise(usable, config);
+  const found: CrossFitted = new Map();
   const byPath = paths.map((path) => ({ path, changes: changesOf(path, config) }));
   for (const { path, changes } of byPath) {
     const others = byPath.filter((other) => other.path !== path).flatMap((other) => other.changes);
@@ -199,6 +227,32 @@ export function crossFitted(
     const [prior, change] = [mean(priors), mean(moves)];
     const credit = changes.reduce((sum, each) => sum + ((each.change - change) * (each.prior - prior)) / line.sxx, 0);
     found.set(path.trajectoryId, { credit, slope: line.slope });
+  }
+  return found;
+}
+
+function crossFittedWithoutNoise(paths: readonly MeasuredPath[], config: MartingaleConfig): CrossFitted {
+  const count = Math.min(...paths.map(({ measured }) => measured[0]!.length));
+  const byPath = paths.map((path) => {
+    const measured = path.measured.map((values) => values.slice(0, count));
+    return { id: path.trajectoryId, changes: measuredChanges([{ ...path, measured }], config) };
+  });
+  const found: CrossFitted = new Map();
+  for (const { id, changes } of byPath) {
+    const others = byPath.filter((other) => other.id !== id).map((other) => other.changes);
+    const [priors, moves] = [others.flatMap((each) => each.priors), others.flatMap((each) => each.moves)];
+    const line = replicatedSlope(
+      priors,
+      moves,
+      others.flatMap((each) => each.clusters),
+    );
+    if (line === null || line.variance < LEAST_RELIABLE * (line.variance + line.noise)) continue;
+    const centres = (rows: typeof priors): number[] => Array.from({ length: count }, (_, k) => mean(rows.map((row) => row[k]!)));
+    const [prior, move] = [centres(priors), centres(moves)];
+    const less = (row: readonly number[], centre: readonly number[]): number[] => row.map((value, k) => value - centre[k]!);
+    const products = changes.priors.map((own, i) => crossProduct(less(own, prior), less(changes.moves[i]!, move)));
+    const credit = products.reduce((sum, each) => sum + each, 0) / (line.variance * priors.length);
+    found.set(id, { credit, slope: line.slope });
   }
   return found;
 }

@@ -11,7 +11,7 @@ import { targetOf } from '../problem.js';
 import type { TruthRun } from '../run/folder.js';
 import { setupKey, type ResultRecord, type Setup } from '../run/records.js';
 import { calibration } from '../strategies/accuracy.js';
-import { changesOf } from '../strategies/martingale.js';
+import { changesOf, slopeWithoutNoise } from '../strategies/martingale.js';
 import { STRATEGIES } from '../strategies/strategy.js';
 
 /** One figure of one setup, on the questions that have it both times. */
@@ -27,7 +27,10 @@ export interface FigureChange {
   readonly after: number | null;
   /** After less before. */
   readonly difference: number | null;
-  /** 95 %, percentiles of a paired bootstrap over groups; null for a group alone, and where all of them changed alike. */
+  /**
+   * 95 %, percentiles of a paired bootstrap over groups; null for a group alone, where all of them changed alike, and where more than one
+   * draw in twenty has no such figure.
+   */
   readonly interval: { readonly low: number; readonly high: number } | null;
   /** Of means alone: t over groups; null without an interval. */
   readonly p: number | null;
@@ -65,13 +68,14 @@ function changeOf<T>(figure: string, pairs: readonly Pair<T>[], statistic: Stati
   const drawn: number[] = [];
   for (let i = 0; i < RESAMPLES && groups.length > 1; i++) {
     const [one, other] = ends(Array.from(groups, () => groups[random.nextInteger(0, groups.length - 1)]!).flat());
-    if (one !== null && other !== null) drawn.push(other - one);
+    // a draw without the figure says that it may lie anywhere
+    drawn.push(one !== null && other !== null ? other - one : i % 2 === 0 ? Infinity : -Infinity);
   }
   drawn.sort((a, b) => a - b);
-  const interval = drawn.length === 0 ? null : { low: quantile(drawn, 0.025), high: quantile(drawn, 0.975) };
+  const [low, high] = drawn.length === 0 ? [NaN, NaN] : [quantile(drawn, 0.025), quantile(drawn, 0.975)];
   // where every draw comes to the same, nothing is known of how it varies: that is no certainty
-  const varies = interval !== null && interval.high - interval.low > ROUNDING;
-  return { ...about, difference: after - before, interval: varies ? interval : null };
+  const isKnown = Number.isFinite(low) && Number.isFinite(high) && high - low > ROUNDING;
+  return { ...about, difference: after - before, interval: isKnown ? { low, high } : null };
 }
 
 /** A mean, whose difference has a p, too. */
@@ -91,6 +95,7 @@ interface Read {
   readonly target: 0 | 1 | null;
 }
 
+/** Noise of a measurement is in the belief before and, with the other sign, in the change: it draws this slope down. */
 function slopeOf(read: readonly Read[]): number | null {
   const changes = read.flatMap(({ path }) => changesOf(path, { change: 'difference', granularity: 'steps' }));
   if (changes.length === 0) return null;
@@ -100,6 +105,12 @@ function slopeOf(read: readonly Read[]): number | null {
   );
   return line?.slope ?? null;
 }
+
+const slopeWithoutNoiseOf: Statistic<Read> = (read) =>
+  slopeWithoutNoise(
+    read.map(({ path }) => path),
+    'steps',
+  )?.slope ?? null;
 
 const calibrationOf =
   (part: 'error' | 'reliability'): Statistic<Read> =>
@@ -157,7 +168,8 @@ export function beforeAndAfter(before: TruthRun, after: TruthRun, seed: bigint):
       meanChangeOf('right', rights, seed),
       changeOf('calibration error', answered, calibrationOf('error'), seed),
       changeOf('reliability', answered, calibrationOf('reliability'), seed),
-      changeOf('slope', read, slopeOf, seed),
+      changeOf('slope with noise', read, slopeOf, seed),
+      changeOf('slope without noise', read, slopeWithoutNoiseOf, seed),
     ];
     return [...means, ...others].map((figure) => ({ ...setup, ...figure }));
   });

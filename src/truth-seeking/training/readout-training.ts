@@ -28,8 +28,9 @@ import { trajectory, type Trajectory } from '../trajectory.js';
 
 /**
  * `accuracy`: 1 less the Brier score of the last belief. `martingale`: by how much a reply lowers the squared slope of the change on the
- * belief before, about the slope of the step's other replies; it knows no answer, and pays a little for any change, since never to change
- * would be best without.
+ * belief before, about the slope of the step's other replies, both without what differs between wordings of the probe; it knows no answer,
+ * and pays a little for any change, since never to change would be best without. A step of few replies has an uncertain slope: its rewards
+ * are right on average, not one by one, and more questions a step make them better.
  */
 export const READOUT_REWARDS = ['accuracy', 'martingale'] as const;
 export type ReadoutReward = (typeof READOUT_REWARDS)[number];
@@ -47,7 +48,10 @@ export const readoutTraining = z.strictObject({
   seed: z.bigint().min(0n),
   /** Whether replies that were cut off are trained on, too: their belief can be read like any, but they teach not to end. */
   trainCutOff: z.boolean().default(false),
-  /** Part of the replies of a step that may come to no reward; above it the training ends with an error. */
+  /**
+   * Part of the replies of a step that may come to no reward; above it the training ends with an error. That the others have no slope to be
+   * rewarded by does not count: such a step is left out.
+   */
   mostFailures: z.number().min(0).lt(1).default(0.5),
 });
 export type ReadoutTraining = z.input<typeof readoutTraining>;
@@ -71,8 +75,8 @@ export function centred(rewards: readonly (number | null)[]): (number | null)[] 
 
 export interface ReadoutStep {
   readonly step: number;
-  /** Mean reward of the replies that have one. */
-  readonly reward: number;
+  /** Mean reward of the replies that have one; null where none has. */
+  readonly reward: number | null;
   readonly replies: number;
   /** Replies without a reward, by reason. */
   readonly failed: Skipped;
@@ -143,9 +147,12 @@ async function rewardsOf(
   return paths.map((path): Reward => {
     if (typeof path === 'string') return { ok: false, reason: path };
     const value = rewards.get(path.trajectoryId);
-    return value === undefined ? { ok: false, reason: 'the others have no slope' } : { ok: true, value };
+    return value === undefined ? { ok: false, reason: NO_SLOPE } : { ok: true, value };
   });
 }
+
+/** Of a reply beside others whose beliefs before do not vary but for noise: a step of such replies teaches nothing, and does no harm. */
+export const NO_SLOPE = 'the others have no slope';
 
 export interface ReadoutControl {
   /** Steps that the trainer has taken already; the same ones are left out. Default 0. */
@@ -183,7 +190,7 @@ export async function* trainOnReadout(
     const values = rewards.map((reward) => (reward.ok ? reward.value : null));
     const known = values.filter((value) => value !== null);
     const replies = sampled.length;
-    if (known.length < replies * (1 - how.mostFailures))
+    if (known.length + (failed.counts[NO_SLOPE] ?? 0) < replies * (1 - how.mostFailures))
       throw new IsoproError('NUMERIC_FAILURE', `step ${step}: ${replies - known.length} of ${replies} replies came to no reward`, {
         remedy: `Reasons: ${Object.entries(failed.counts)
           .map(([reason, count]) => `${reason} (${count})`)
@@ -202,6 +209,13 @@ export async function* trainOnReadout(
     if (stats !== null && !stats.applied)
       throw new IsoproError('NUMERIC_FAILURE', `step ${step}: ${stats.nonFinite.join(', ')} not finite`);
     await trainer.releaseBuffers(); // replies are sampled next, which takes the memory
-    yield { step, reward: mean(known), replies, failed: failed.counts, trained: batch.length, gradNorm: stats?.gradNorm ?? null };
+    yield {
+      step,
+      reward: known.length === 0 ? null : mean(known),
+      replies,
+      failed: failed.counts,
+      trained: batch.length,
+      gradNorm: stats?.gradNorm ?? null,
+    };
   }
 }

@@ -24,7 +24,7 @@ import { readTruthRun } from '../run/folder.js';
 import { runTruth, type TruthProgress } from '../run/run.js';
 import type { SessionOptions } from '../run/session.js';
 import { beforeAndAfter, type FigureChange } from './before-after.js';
-import { trainOnReadout, type ReadoutStep, type ReadoutTraining } from './readout-training.js';
+import { NO_SLOPE, trainOnReadout, type ReadoutStep, type ReadoutTraining } from './readout-training.js';
 
 const FORMAT = 'isopro.truth-training.v1';
 const record = z.strictObject({
@@ -147,6 +147,14 @@ export async function trainInFolder(
     await folder.keep({ ...step } as Json, (file) => trainer.save(file));
     onStep?.(step);
   }
+  if (folder.steps.every((step) => (step as unknown as ReadoutStep).replies === (step as unknown as ReadoutStep).failed[NO_SLOPE]))
+    throw new IsoproError(
+      'NUMERIC_FAILURE',
+      'in no step did beliefs vary by more than the wording of the probe: there is no slope to train by',
+      {
+        remedy: 'Ask more questions a step (--questions), of domains that the model tells apart.',
+      },
+    );
   await trainer.exportAdapter(folder.adapter);
   await folder.finish();
 }
