@@ -30,6 +30,18 @@ test('the table of clients is what results/clients.json says (npm run measure:cl
   expect(text).toBe(clients.withClients(text, clients.clientsText(clients.readClients())));
 });
 
+const load = (await import(path.join(project, 'scripts', 'measure-load.mjs'))) as {
+  PAGE: string;
+  loadText: (load: unknown) => string;
+  readLoad: () => unknown;
+  withLoad: (text: string, content: string) => string;
+};
+
+test('the table of load is what results/load.json says (npm run measure:load)', () => {
+  const text = readFileSync(path.join(project, load.PAGE), 'utf8');
+  expect(text).toBe(load.withLoad(text, load.loadText(load.readLoad())));
+});
+
 const committed = readResults();
 if (committed === null) console.warn('no folder results/: README has no tables to compare with');
 (committed === null ? test.skip : test).each(Object.entries(PAGES))(
