@@ -91,6 +91,10 @@ Context::Context(std::shared_ptr<Model> model, int threads, bool fixedThreads)
 Context::Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> governor, bool fixedThreads)
     : model_(std::move(model)), fixedThreads_(fixedThreads), governor_(std::move(governor)) {}
 
+void Context::useOwnProducts() {
+  if (ownProducts_ == nullptr && !model_->usesGpu()) ownProducts_ = OwnProducts::make(governor_->maxThreads());
+}
+
 void Context::prepare(const Capacity& wanted) {
   // One sequence has the whole of either kind of cache, or its own.
   const bool alike = wanted.owner == capacity_.owner || wanted.sequences == 1;
@@ -219,6 +223,7 @@ bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   auto& context = *static_cast<Context*>(self);
   context.computing_ = true;
   if (ask && !context.decoded_ && context.mappedWeights_ == nullptr) context.findMappedWeights(node);
+  if (ask && context.ownProducts_ != nullptr) context.ownProducts_->take(node);
   if (!context.observer_.wants) return !ask;
   if (ask) return context.observer_.wants(node);
   context.observer_.receive(node);

@@ -5,6 +5,7 @@
 
 #include <ggml-backend.h>
 
+#include "inference/own_products.h"
 #include "kernels/variant.h"
 #include "support/error.h"
 
@@ -56,7 +57,7 @@ const LowRankPair* RowAdapters::pairOf(const AppliedAdapter& adapter, const ggml
 }
 
 bool RowAdapters::wants(const ggml_tensor* node) const {
-  return node->op == GGML_OP_MUL_MAT &&
+  return isProduct(node) &&
          std::any_of(adapters_.begin(), adapters_.end(), [&](const AppliedAdapter& adapter) { return pairOf(adapter, node) != nullptr; });
 }
 

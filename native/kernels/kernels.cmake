@@ -1,6 +1,7 @@
 # variant.cpp, once for each instruction set of the platform. dispatch.cpp chooses at run time.
 # Function isopro_use_kernels(target): adds them all to a target.
 set(ISOPRO_KERNEL_VARIANTS)
+set(ISOPRO_PRODUCT_VARIANTS)
 
 # Contraction is what makes a * b + c one fused operation; it is off by default in ISO mode.
 macro(isopro_kernel_variant name)
@@ -12,10 +13,22 @@ macro(isopro_kernel_variant name)
   list(APPEND ISOPRO_KERNEL_VARIANTS ${name})
 endmacro()
 
+# The same of block_product.cpp. GCC 12 takes the undefined registers of its own avx512fintrin.h for ours (its bug 105593).
+macro(isopro_product_variant name)
+  add_library(isopro_products_${name} OBJECT native/kernels/block_product.cpp)
+  target_include_directories(isopro_products_${name} PRIVATE native)
+  target_compile_definitions(isopro_products_${name} PRIVATE ISOPRO_VARIANT=${name} ISOPRO_VARIANT_NAME="${name}")
+  target_compile_options(isopro_products_${name} PRIVATE -O3 -ffp-contract=off -Wall -Wextra -Werror
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> ${ARGN})
+  list(APPEND ISOPRO_PRODUCT_VARIANTS ${name})
+endmacro()
+
 isopro_kernel_variant(baseline)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64" AND NOT CMAKE_OSX_ARCHITECTURES MATCHES "arm64")
   isopro_kernel_variant(avx2 -mavx2 -mfma -mf16c)
   isopro_kernel_variant(avx512 -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512)
+  isopro_product_variant(avx2 -mavx2 -mfma -mf16c)
+  isopro_product_variant(avx512vnni -mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni)
 endif()
 
 function(isopro_use_kernels target)
@@ -29,5 +42,9 @@ function(isopro_use_kernels target)
   foreach(name IN LISTS ISOPRO_KERNEL_VARIANTS)
     target_sources(${target} PRIVATE $<TARGET_OBJECTS:isopro_kernels_${name}>)
     target_compile_definitions(${target} PRIVATE ISOPRO_KERNELS_${name})
+  endforeach()
+  foreach(name IN LISTS ISOPRO_PRODUCT_VARIANTS)
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:isopro_products_${name}>)
+    target_compile_definitions(${target} PRIVATE ISOPRO_PRODUCTS_${name})
   endforeach()
 endfunction()

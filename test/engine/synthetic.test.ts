@@ -75,7 +75,7 @@ const totalVariation = (p: Map<number, number>, q: Map<number, number>): number 
   [...new Set([...p.keys(), ...q.keys()])].reduce((sum, id) => sum + Math.abs((p.get(id) ?? 0) - (q.get(id) ?? 0)), 0) / 2;
 
 describe('synthetic models', () => {
-  const types: readonly TensorType[] = ['F32', 'F16', 'Q8_0', 'Q4_0', 'Q4_K', 'Q6_K'];
+  const types: readonly TensorType[] = ['F32', 'F16', 'Q8_0', 'Q4_0', 'Q4_1', 'Q4_K', 'Q6_K'];
   test.each(ARCHITECTURES.flatMap((architecture) => types.map((type) => [architecture, type] as const)))(
     '%s in %s loads, tokenises any text and generates without repeating itself',
     async (architecture: Architecture, type: TensorType) => {
@@ -101,6 +101,7 @@ describe('synthetic models', () => {
     ['Q6_K', 0.2],
     ['Q4_K', 0.7],
     ['Q4_0', 0.7],
+    ['Q4_1', 0.7],
   ] as const)('%s stores the weights of the same seed', async (type, tolerance) => {
     const wide = { architecture: 'llama', embedding: 256, feedForward: 256, layers: 1 } as const;
     const exact = await distribution(write('exact.gguf', { ...wide, type: 'F32' }));

@@ -14,6 +14,9 @@ export const shape = writeSyntheticModel(file, { architecture: 'llama', type: 'Q
 /** The same weights before they were rounded. */
 export const unquantised = path.join(folder, 'f32.gguf');
 writeSyntheticModel(unquantised, { architecture: 'llama', type: 'F32', seed: 31n });
+/** The same weights in a type that the running batch multiplies by kernels of its own, where the processor has them. */
+export const fileQ41 = path.join(folder, 'base-q4_1.gguf');
+writeSyntheticModel(fileQ41, { architecture: 'llama', type: 'Q4_1', seed: 31n });
 
 export function adapterFile(name: string, seed: bigint, options: Omit<SyntheticAdapterOptions, 'seed'> = {}): string {
   const to = path.join(folder, `${name}.gguf`);

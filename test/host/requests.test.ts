@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { loadModel, ModelHost, type HostedModel, type HostReply, type HostRequest, type Model, type Seed } from '../../src/index.js';
-import { adapterFile, file, greedy, UNDISTURBED, streamed, unquantised } from './fixtures.js';
+import { adapterFile, file, fileQ41, greedy, UNDISTURBED, streamed, unquantised } from './fixtures.js';
 
 let host: ModelHost;
 let model: HostedModel;
@@ -230,11 +230,14 @@ describe('one batch', () => {
   });
 
   test.each([
-    ['caches of their own', 4096, 0],
-    ['one cache for all', 700, 0],
-    ['one cache with kept prefixes', 1400, 300],
-  ])('evaluates rows of several adapters together: %s', async (_where, contextTokens, prefixTokens) => {
-    const mixed = await host.load(file, { ...UNDISTURBED, contextTokens, maxSequences: 8, prefixTokens });
+    ['caches of their own', file, 4096, 0],
+    ['one cache for all', file, 700, 0],
+    ['one cache with kept prefixes', file, 1400, 300],
+    ['products of its own', fileQ41, 4096, 0],
+    ['products of its own, one cache with kept prefixes', fileQ41, 1400, 300],
+  ])('evaluates rows of several adapters together: %s', async (_where, base, contextTokens, prefixTokens) => {
+    await using alone = await loadModel(base, UNDISTURBED);
+    const mixed = await host.load(base, { ...UNDISTURBED, contextTokens, maxSequences: 8, prefixTokens });
     const files = [null, adapterFile('mixed-1', 21n), adapterFile('mixed-2', 22n)];
     const adapters = await Promise.all(files.map((from) => (from === null ? null : mixed.loadAdapter(from))));
     // Prompts of one row and of many, scales, and replies that begin while others are told their prompts.

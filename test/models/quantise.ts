@@ -3,7 +3,7 @@
  * without the error-minimising searches of a real quantiser. Block layouts: ggml/src/ggml-common.h of llama.cpp.
  */
 
-export type TensorType = 'F32' | 'F16' | 'Q4_0' | 'Q5_0' | 'Q8_0' | 'Q4_K' | 'Q6_K';
+export type TensorType = 'F32' | 'F16' | 'Q4_0' | 'Q4_1' | 'Q5_0' | 'Q8_0' | 'Q4_K' | 'Q6_K';
 
 interface BlockFormat {
   /** ggml_type */
@@ -73,6 +73,16 @@ function encodeQ40(x: Float32Array, from: number, out: DataView, at: number): vo
     const high = clamp(Math.round(x[from + 16 + i]! * inverse) + 8, 0, 15);
     out.setUint8(at + 2 + i, low | (high << 4));
   }
+}
+
+/** x = d * q + m, q in 0..15. */
+function encodeQ41(x: Float32Array, from: number, out: DataView, at: number): void {
+  const part = x.subarray(from, from + 32);
+  const low = Math.min(...part);
+  const inverse = putScale(out, at, (Math.max(...part) - low) / 15);
+  putScale(out, at + 2, low);
+  const code = (i: number): number => clamp(Math.round((part[i]! - low) * inverse), 0, 15);
+  for (let i = 0; i < 16; i++) out.setUint8(at + 4 + i, code(i) | (code(i + 16) << 4));
 }
 
 function encodeQ50(x: Float32Array, from: number, out: DataView, at: number): void {
@@ -149,6 +159,7 @@ export const BLOCK_FORMATS: Readonly<Record<TensorType, BlockFormat>> = {
   F32: { id: 0, elements: 1, bytes: 4, encode: (x, from, out, at) => out.setFloat32(at, x[from]!, true) },
   F16: { id: 1, elements: 1, bytes: 2, encode: (x, from, out, at) => out.setUint16(at, toHalf(x[from]!), true) },
   Q4_0: { id: 2, elements: 32, bytes: 18, encode: encodeQ40 },
+  Q4_1: { id: 3, elements: 32, bytes: 20, encode: encodeQ41 },
   Q5_0: { id: 6, elements: 32, bytes: 22, encode: encodeQ50 },
   Q8_0: { id: 8, elements: 32, bytes: 34, encode: encodeQ80 },
   Q4_K: { id: 12, elements: 256, bytes: 144, encode: encodeQ4K },

@@ -46,7 +46,7 @@ export interface SyntheticModel {
 }
 
 /** llama.cpp's llama_ftype, by the type of the matrices. */
-const FILE_TYPE: Readonly<Record<TensorType, number>> = { F32: 0, F16: 1, Q4_0: 2, Q5_0: 8, Q8_0: 7, Q4_K: 15, Q6_K: 18 };
+const FILE_TYPE: Readonly<Record<TensorType, number>> = { F32: 0, F16: 1, Q4_0: 2, Q4_1: 3, Q5_0: 8, Q8_0: 7, Q4_K: 15, Q6_K: 18 };
 const PRE_TOKENIZER: Readonly<Record<Architecture, string>> = { llama: 'llama-bpe', qwen2: 'qwen2', qwen3: 'qwen2', gemma2: 'gpt-2' };
 
 /**

@@ -1,0 +1,98 @@
+#include "inference/own_products.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <ggml-backend.h>
+
+#include "support/thread_pool.h"
+
+namespace isopro {
+namespace {
+
+// With fewer rows than this, unpacking a tile costs more than it saves.
+constexpr std::int64_t kLeastRows = 4;
+// Rows whose numbers stay in a core's cache while all tiles go by.
+constexpr std::int64_t kRowsAtOnce = 128;
+// With at least so many rows for each thread, threads share the rows, and otherwise the tiles: each quantises the rows that it needs.
+constexpr std::int64_t kRowsOfThread = 32;
+
+bool inOrdinaryMemory(const ggml_tensor* tensor) {
+  const ggml_tensor* owner = tensor->view_src == nullptr ? tensor : tensor->view_src;
+  return owner->buffer != nullptr && ggml_backend_buffer_is_host(owner->buffer) && owner->extra == nullptr;
+}
+
+}  // namespace
+
+bool isProduct(const ggml_tensor* node) {
+  return node->op == GGML_OP_MUL_MAT || (node->op == GGML_OP_CUSTOM && node->src[0] != nullptr && node->src[0]->type == GGML_TYPE_Q4_1);
+}
+
+OwnProducts::OwnProducts(const kernels::BlockProduct& kernel, int threads) : kernel_(kernel), scratch_(static_cast<std::size_t>(threads)) {
+  // The layout is ggml's own.
+  const ggml_init_params params{2 * ggml_tensor_overhead(), nullptr, true};
+  const std::unique_ptr<ggml_context, void (*)(ggml_context*)> context(ggml_init(params), ggml_free);
+  const ggml_tensor* pattern = ggml_custom_4d(context.get(), GGML_TYPE_F32, 1, 1, 1, 1, nullptr, 0, onCompute, GGML_N_TASKS_MAX, this);
+  std::memcpy(functionParams_, pattern->op_params, sizeof functionParams_);
+}
+
+std::unique_ptr<OwnProducts> OwnProducts::make(int threads) {
+  const kernels::BlockProduct* kernel = kernels::blockProduct();
+  return kernel == nullptr ? nullptr : std::make_unique<OwnProducts>(*kernel, threads);
+}
+
+void OwnProducts::take(ggml_tensor* node) {
+  if (node->op != GGML_OP_MUL_MAT) return;
+  const ggml_tensor* weights = node->src[0];
+  const ggml_tensor* x = node->src[1];
+  const bool known = weights->type == GGML_TYPE_Q4_1 && x->type == GGML_TYPE_F32 && node->type == GGML_TYPE_F32 && ggml_is_matrix(weights);
+  if (!known || ggml_nrows(x) < kLeastRows || weights->ne[1] % kernel_.lanes != 0) return;
+  if (!ggml_is_contiguous(weights) || !ggml_is_contiguous(x) || !ggml_is_contiguous(node)) return;
+  if (!inOrdinaryMemory(weights) || !inOrdinaryMemory(x) || !inOrdinaryMemory(node)) return;
+  reserve(weights->ne[0] / kernels::kProductBlock);
+  std::memcpy(node->op_params, functionParams_, sizeof functionParams_);
+  node->op = GGML_OP_CUSTOM;
+}
+
+// Here, where it may throw: on ggml's threads nothing can.
+void OwnProducts::reserve(std::int64_t blocks) {
+  if (blocks <= reservedBlocks_) return;
+  const auto sized = [&](std::int64_t count) { return static_cast<std::size_t>(blocks * count); };
+  for (Scratch& scratch : scratch_) {
+    scratch.rows.resize(sized(kRowsAtOnce * kernels::kProductBlock));
+    scratch.rowScales.resize(sized(kRowsAtOnce * 2));
+    scratch.tile.resize(sized(kernel_.lanes * kernels::kProductBlock));
+    scratch.tileScales.resize(sized(kernel_.lanes * 2));
+  }
+  reservedBlocks_ = blocks;
+}
+
+void OwnProducts::onCompute(ggml_tensor* node, int thread, int threads, void* self) {
+  static_cast<OwnProducts*>(self)->compute(node, thread, threads);
+}
+
+void OwnProducts::compute(ggml_tensor* node, int thread, int threads) {
+  const ggml_tensor* weights = node->src[0];
+  const auto* x = static_cast<const float*>(node->src[1]->data);
+  auto* y = static_cast<float*>(node->data);
+  const std::int64_t width = weights->ne[0];
+  const std::int64_t height = weights->ne[1];
+  const std::int64_t count = ggml_nrows(node);
+  const std::int64_t blocks = width / kernels::kProductBlock;
+  const bool shareRows = count >= threads * kRowsOfThread;
+  const Range rows = shareRows ? split(count, threads, thread, 8) : Range{0, count};
+  const Range lanes = shareRows ? Range{0, height} : split(height, threads, thread, kernel_.lanes);
+  Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
+  for (std::int64_t begin = rows.begin; begin < rows.end; begin += kRowsAtOnce) {
+    const std::int64_t some = std::min(kRowsAtOnce, rows.end - begin);
+    kernel_.quantise(x + begin * width, some * blocks, scratch.rows.data(), scratch.rowScales.data());
+    for (std::int64_t lane = lanes.begin; lane < lanes.end; lane += kernel_.lanes) {
+      const char* first = static_cast<const char*>(weights->data) + static_cast<std::size_t>(lane) * weights->nb[1];
+      kernel_.unpack(first, weights->nb[1], blocks, scratch.tile.data(), scratch.tileScales.data());
+      kernel_.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, scratch.rows.data(), scratch.rowScales.data(), some,
+                       y + begin * height + lane, height);
+    }
+  }
+}
+
+}  // namespace isopro

@@ -1,0 +1,52 @@
+// Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slow: many rows with weights of Q4_1 in ordinary memory
+// (kernels/block_product.h). When the scheduler asks whether a node's values are wanted, before ggml plans how to compute it, the
+// node is given a function of ours in place of its operation: in the same graph, on the same threads, into the same memory.
+//
+// The values are not those of ggml's kernels to the last bit, so that only a context that promised nobody those bits has this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <ggml.h>
+
+#include "kernels/block_product.h"
+
+namespace isopro {
+
+// Whether the node multiplies src[0] with the rows of src[1], be it by ggml's kernel or ours.
+bool isProduct(const ggml_tensor* node);
+
+class OwnProducts {
+ public:
+  // Null where this processor has no kernel of ours. At most `threads` compute.
+  static std::unique_ptr<OwnProducts> make(int threads);
+  OwnProducts(const kernels::BlockProduct& kernel, int threads);
+  // What it took over points to it.
+  OwnProducts(const OwnProducts&) = delete;
+  OwnProducts& operator=(const OwnProducts&) = delete;
+
+  // Takes the node over where there is a gain in it. The graph may be computed as long as this lives.
+  void take(ggml_tensor* node);
+
+ private:
+  struct Scratch {
+    std::vector<std::int8_t> rows;
+    std::vector<float> rowScales;
+    std::vector<std::uint8_t> tile;
+    std::vector<float> tileScales;
+  };
+
+  static void onCompute(ggml_tensor* node, int thread, int threads, void* self);
+  void compute(ggml_tensor* node, int thread, int threads);
+  void reserve(std::int64_t blocks);
+
+  const kernels::BlockProduct& kernel_;
+  decltype(ggml_tensor::op_params) functionParams_;  // of a node that calls onCompute
+  std::vector<Scratch> scratch_;                     // a thread each
+  std::int64_t reservedBlocks_ = 0;
+};
+
+}  // namespace isopro
