@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { Agent, request as httpRequest } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { loadAddon } from '../src/engine/addon.js';
+import { loadAddon, type Matmul } from '../src/engine/addon.js';
 import { loadModel } from '../src/engine/model.js';
 import { createTrainer } from '../src/engine/trainer.js';
 import { IsoproError } from '../src/errors.js';
@@ -28,6 +28,8 @@ export interface ServeBenchOptions {
   /** Clients that share four adapters; 0: not measured. */
   readonly adapterClients: number;
   readonly threads?: number;
+  /** Whose kernels our server multiplies with (LoadModelOptions.matmul). */
+  readonly matmul: Matmul;
   /** How long a server may say nothing to a reply; after that its row is omitted. */
   readonly silenceSeconds: number;
   /** Path of a llama-server, or 'none'. */
@@ -164,7 +166,7 @@ export async function benchServe(options: ServeBenchOptions): Promise<ServeBench
   };
 
   const start = async (clients: number, adapters: readonly string[]): Promise<{ ours: Side; peer: Side | null }> => {
-    const ours = await startOurs(model, clients, adapters, threads, clients * slotTokens);
+    const ours = await startOurs(options, clients, adapters, threads, clients * slotTokens);
     const side = { server: ours, more: (adapter: number | null) => ({ model: adapter === null ? 'base' : `adapter${adapter}` }) };
     if (program === null) return { ours: side, peer: null };
     try {
@@ -263,7 +265,7 @@ async function writeAdapters(model: string, folder: string): Promise<string[]> {
 
 /** `isopro-native serve` as a user starts it. */
 async function startOurs(
-  model: string,
+  { model, matmul }: ServeBenchOptions,
   clients: number,
   adapters: readonly string[],
   threads: number,
@@ -274,6 +276,7 @@ async function startOurs(
     name: 'base',
     port: 0,
     threads,
+    matmul,
     context: contextTokens,
     'max-sequences': clients,
     'max-connections': 2 * clients + 8,

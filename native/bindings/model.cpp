@@ -71,10 +71,14 @@ class NativeModel : public Wrapped<NativeModel> {
       : Wrapped(info), session_(guarded(info.Env(), [&] { return std::make_shared<ModelSession>(Environment::of(info.Env())); })) {}
 
  private:
-  // load({path, gpuLayers, kvType, threads, fixedThreads}, cancellation, onProgress): Promise<void>
+  // load({path, gpuLayers, kvType, matmul, threads, fixedThreads}, cancellation, onProgress): Promise<void>
   Napi::Value load(const Napi::CallbackInfo& info) {
     const auto options = info[0].As<Napi::Object>();
-    ModelOptions modelOptions{textOf(options.Get("path")), intOf(options.Get("gpuLayers")), textOf(options.Get("kvType"))};
+    const std::string matmul = textOf(options.Get("matmul"));
+    const ModelOptions modelOptions{textOf(options.Get("path")), intOf(options.Get("gpuLayers")), textOf(options.Get("kvType")),
+                                    matmul == "ggml"  ? Matmul::kGgml
+                                    : matmul == "own" ? Matmul::kOwn
+                                                      : Matmul::kAuto};
     const int threads = intOf(options.Get("threads"));
     const bool fixedThreads = options.Get("fixedThreads").As<Napi::Boolean>().Value();
     return startWithEvents(info, info[2], flagOf(info[1]),
@@ -115,6 +119,7 @@ class NativeModel : public Wrapped<NativeModel> {
     object.Set("bytes", static_cast<double>(llama_model_size(model.handle())));
     object.Set("quantisation", llama_ftype_name(llama_model_ftype(model.handle())));
     object.Set("threads", session_->context->governor().maxThreads());
+    object.Set("matmul", model.hasOwnProducts() ? "own" : "ggml");
     object.Set("batchInvariant", isBatchInvariant(model.usesGpu()));
     object.Set("bos", llama_vocab_bos(vocab));
     object.Set("eos", llama_vocab_eos(vocab));

@@ -89,11 +89,10 @@ Context::Context(std::shared_ptr<Model> model, int threads, bool fixedThreads)
     : Context(model, std::make_unique<ThreadGovernor>(threads, model->usesGpu()), fixedThreads) {}
 
 Context::Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> governor, bool fixedThreads)
-    : model_(std::move(model)), fixedThreads_(fixedThreads), governor_(std::move(governor)) {}
-
-void Context::useOwnProducts() {
-  if (ownProducts_ == nullptr && !model_->usesGpu()) ownProducts_ = OwnProducts::make(governor_->maxThreads());
-}
+    : model_(std::move(model)),
+      fixedThreads_(fixedThreads),
+      governor_(std::move(governor)),
+      ownProducts_(model_->hasOwnProducts() ? std::make_unique<OwnProducts>(governor_->maxThreads()) : nullptr) {}
 
 void Context::prepare(const Capacity& wanted) {
   // One sequence has the whole of either kind of cache, or its own.

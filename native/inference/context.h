@@ -132,9 +132,6 @@ class Context {
   bool fixedThreads() const { return fixedThreads_; }
   ThreadGovernor& governor() { return *governor_; }
 
-  // From now on products may be ours, whose last bits are not those of llama.cpp's kernels.
-  void useOwnProducts();
-
   // Makes room for a request and empties the cache. Throws OUT_OF_MEMORY.
   void prepare(const Capacity& capacity);
   // Frees cache, compute buffers and the pages of the model file; the next request takes them again.
@@ -190,7 +187,7 @@ class Context {
   std::shared_ptr<Adapter> adapter_;
   float adapterScale_ = 1.0f;
   NodeObserver observer_;
-  std::unique_ptr<OwnProducts> ownProducts_;
+  const std::unique_ptr<OwnProducts> ownProducts_;  // where the model has them
   // The part of llama.cpp's mapping of the model file that it keeps; known once a graph has shown one of its tensors.
   const void* mappedWeights_ = nullptr;
   std::size_t mappedBytes_ = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "inference/llama_call.h"
+#include "inference/own_products.h"
 #include "support/error.h"
 #include "support/thread_pool.h"
 
@@ -45,7 +46,17 @@ struct Loading {
 }  // namespace
 
 std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadControl& control) {
-  ModelInventory inventory = validateModel(GgufFile::open(options.path));
+  const bool usesGpu = options.gpuLayers != 0 && llama_supports_gpu_offload();
+  ModelInventory inventory;
+  const char* reason = nullptr;
+  {
+    const GgufFile file = GgufFile::open(options.path);
+    inventory = validateModel(file);
+    reason = OwnProducts::reasonAgainst(file, usesGpu);
+  }
+  if (options.matmul == Matmul::kOwn && reason != nullptr) {
+    throw Error("MODEL_UNSUPPORTED", options.path + ": matmul 'own' has nothing to multiply: " + reason);
+  }
 
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpuLayers;
@@ -60,8 +71,8 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   if (loading.refused != nullptr) std::rethrow_exception(loading.refused);
   if (model->model_ == nullptr) {
     if (control.cancelled != nullptr && control.cancelled->load()) throw Error("ABORTED", "loading was cancelled");
-    const std::string reason = takeLlamaError();
-    throw Error(refusalIn(reason, "MODEL_CORRUPT"), "llama.cpp could not load " + options.path + (reason.empty() ? "" : ": " + reason));
+    const std::string said = takeLlamaError();
+    throw Error(refusalIn(said, "MODEL_CORRUPT"), "llama.cpp could not load " + options.path + (said.empty() ? "" : ": " + said));
   }
   llama_model* handle = model->handle();
   if (llama_model_has_encoder(handle) || !llama_model_has_decoder(handle) || llama_model_is_recurrent(handle) ||
@@ -70,7 +81,8 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   }
   model->vocab_ = llama_model_get_vocab(handle);
   model->vocabularySize_ = llama_vocab_n_tokens(model->vocab_);
-  model->usesGpu_ = options.gpuLayers != 0 && llama_supports_gpu_offload();
+  model->usesGpu_ = usesGpu;
+  model->hasOwnProducts_ = options.matmul != Matmul::kGgml && reason == nullptr;
 
   const std::string wanted = options.kvType.empty() ? model->metadata("isopro.kv_cache_type") : options.kvType;
   const char* fault = options.kvType.empty() ? "MODEL_UNSUPPORTED" : "INVALID_ARGUMENT";

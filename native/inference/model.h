@@ -21,10 +21,14 @@ namespace isopro {
 
 using Token = llama_token;
 
+// Whose kernels multiply with the weights (own_products.h).
+enum class Matmul { kGgml, kOwn, kAuto };  // kAuto: ours where they have something to do
+
 struct ModelOptions {
   std::string path;
   int gpuLayers = 0;   // -1: all
   std::string kvType;  // f32, f16, bf16 or q8_0; empty: the file's isopro.kv_cache_type, else f16
+  Matmul matmul = Matmul::kGgml;
 };
 
 // progress in [0, 1]; cancelled is polled between tensors.
@@ -45,6 +49,7 @@ class Model {
   const std::string& path() const { return path_; }
   const ModelInventory& inventory() const { return inventory_; }
   bool usesGpu() const { return usesGpu_; }
+  bool hasOwnProducts() const { return hasOwnProducts_; }
 
   int vocabularySize() const { return vocabularySize_; }
   int layers() const { return llama_model_n_layer(handle()); }
@@ -86,6 +91,7 @@ class Model {
   ggml_type kvType_ = GGML_TYPE_F16;
   std::int64_t kvBytesPerToken_ = 0;
   bool usesGpu_ = false;
+  bool hasOwnProducts_ = false;
 };
 
 }  // namespace isopro

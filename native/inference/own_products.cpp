@@ -10,12 +10,22 @@
 namespace isopro {
 namespace {
 
-// With fewer rows than this, unpacking a tile costs more than it saves.
-constexpr std::int64_t kLeastRows = 4;
 // Rows whose numbers stay in a core's cache while all tiles go by.
 constexpr std::int64_t kRowsAtOnce = 128;
 // With at least so many rows for each thread, threads share the rows, and otherwise the tiles: each quantises the rows that it needs.
 constexpr std::int64_t kRowsOfThread = 32;
+
+// Whether ggml's back end here has kernels for AMX, whose weights lie in memory of their own.
+bool ggmlHasAmx() {
+  const ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+  const auto features = reinterpret_cast<ggml_backend_get_features_t>(
+      ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), "ggml_backend_get_features"));
+  if (features == nullptr) return false;
+  for (const ggml_backend_feature* feature = features(ggml_backend_dev_backend_reg(device)); feature->name != nullptr; ++feature) {
+    if (std::strcmp(feature->name, "AMX_INT8") == 0) return true;
+  }
+  return false;
+}
 
 bool inOrdinaryMemory(const ggml_tensor* tensor) {
   const ggml_tensor* owner = tensor->view_src == nullptr ? tensor : tensor->view_src;
@@ -28,6 +38,8 @@ bool isProduct(const ggml_tensor* node) {
   return node->op == GGML_OP_MUL_MAT || (node->op == GGML_OP_CUSTOM && node->src[0] != nullptr && node->src[0]->type == GGML_TYPE_Q4_1);
 }
 
+OwnProducts::OwnProducts(int threads) : OwnProducts(*kernels::blockProduct(), threads) {}
+
 OwnProducts::OwnProducts(const kernels::BlockProduct& kernel, int threads) : kernel_(kernel), scratch_(static_cast<std::size_t>(threads)) {
   // The layout is ggml's own.
   const ggml_init_params params{2 * ggml_tensor_overhead(), nullptr, true};
@@ -36,9 +48,15 @@ OwnProducts::OwnProducts(const kernels::BlockProduct& kernel, int threads) : ker
   std::memcpy(functionParams_, pattern->op_params, sizeof functionParams_);
 }
 
-std::unique_ptr<OwnProducts> OwnProducts::make(int threads) {
-  const kernels::BlockProduct* kernel = kernels::blockProduct();
-  return kernel == nullptr ? nullptr : std::make_unique<OwnProducts>(*kernel, threads);
+const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
+  if (usesGpu) return "a GPU computes it";
+  if (kernels::blockProduct() == nullptr) return "this processor has neither AVX2 nor AVX-512 VNNI";
+  if (ggmlHasAmx()) return "ggml multiplies such weights with AMX on this processor";
+  const auto& tensors = file.tensors();
+  const auto isOurs = [](const GgufTensor& tensor) {
+    return tensor.type == GGML_TYPE_Q4_1 && tensor.dimensions[1] % kernels::kMostLanes == 0;
+  };
+  return std::any_of(tensors.begin(), tensors.end(), isOurs) ? nullptr : "the file has no matrix of Q4_1";
 }
 
 void OwnProducts::take(ggml_tensor* node) {
@@ -46,7 +64,8 @@ void OwnProducts::take(ggml_tensor* node) {
   const ggml_tensor* weights = node->src[0];
   const ggml_tensor* x = node->src[1];
   const bool known = weights->type == GGML_TYPE_Q4_1 && x->type == GGML_TYPE_F32 && node->type == GGML_TYPE_F32 && ggml_is_matrix(weights);
-  if (!known || ggml_nrows(x) < kLeastRows || weights->ne[1] % kernel_.lanes != 0) return;
+  // Whatever the processor: which products are ours decides the last bits.
+  if (!known || weights->ne[1] % kernels::kMostLanes != 0) return;
   if (!ggml_is_contiguous(weights) || !ggml_is_contiguous(x) || !ggml_is_contiguous(node)) return;
   if (!inOrdinaryMemory(weights) || !inOrdinaryMemory(x) || !inOrdinaryMemory(node)) return;
   reserve(weights->ne[0] / kernels::kProductBlock);
@@ -85,12 +104,18 @@ void OwnProducts::compute(ggml_tensor* node, int thread, int threads) {
   Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
   for (std::int64_t begin = rows.begin; begin < rows.end; begin += kRowsAtOnce) {
     const std::int64_t some = std::min(kRowsAtOnce, rows.end - begin);
+    const std::int8_t* q = scratch.rows.data();
+    const float* scales = scratch.rowScales.data();
     kernel_.quantise(x + begin * width, some * blocks, scratch.rows.data(), scratch.rowScales.data());
     for (std::int64_t lane = lanes.begin; lane < lanes.end; lane += kernel_.lanes) {
       const char* first = static_cast<const char*>(weights->data) + static_cast<std::size_t>(lane) * weights->nb[1];
+      float* to = y + begin * height + lane;
+      if (some < kernels::kUnpackedRows) {
+        kernel_.multiplyPacked(first, weights->nb[1], blocks, q, scales, some, to, height);
+        continue;
+      }
       kernel_.unpack(first, weights->nb[1], blocks, scratch.tile.data(), scratch.tileScales.data());
-      kernel_.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, scratch.rows.data(), scratch.rowScales.data(), some,
-                       y + begin * height + lane, height);
+      kernel_.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, q, scales, some, to, height);
     }
   }
 }

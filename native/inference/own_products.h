@@ -1,8 +1,9 @@
-// Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slow: many rows with weights of Q4_1 in ordinary memory
+// Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slow: rows with weights of Q4_1 in ordinary memory
 // (kernels/block_product.h). When the scheduler asks whether a node's values are wanted, before ggml plans how to compute it, the
 // node is given a function of ours in place of its operation: in the same graph, on the same threads, into the same memory.
 //
-// The values are not those of ggml's kernels to the last bit, so that only a context that promised nobody those bits has this.
+// A row's values are the same whatever rows share its call, but not those of ggml's kernels to the last bit, and the layers make of
+// such a bit hundredths of a nat, since activations are rounded to eight bits: all that a model computes goes one way (ModelOptions).
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <ggml.h>
 
 #include "kernels/block_product.h"
+#include "support/gguf.h"
 
 namespace isopro {
 
@@ -21,14 +23,17 @@ bool isProduct(const ggml_tensor* node);
 
 class OwnProducts {
  public:
-  // Null where this processor has no kernel of ours. At most `threads` compute.
-  static std::unique_ptr<OwnProducts> make(int threads);
+  // Why nothing of this file would be ours here; null where there is no reason.
+  static const char* reasonAgainst(const GgufFile& file, bool usesGpu);
+
+  // With the best kernel of this processor, which has one. At most `threads` compute.
+  explicit OwnProducts(int threads);
   OwnProducts(const kernels::BlockProduct& kernel, int threads);
   // What it took over points to it.
   OwnProducts(const OwnProducts&) = delete;
   OwnProducts& operator=(const OwnProducts&) = delete;
 
-  // Takes the node over where there is a gain in it. The graph may be computed as long as this lives.
+  // Takes the node over where it has a kernel for it. The graph may be computed as long as this lives.
   void take(ggml_tensor* node);
 
  private:

@@ -48,9 +48,7 @@ RunningBatch::RunningBatch(Context& context, ThreadPool& pool, const BatchSettin
       paddingId_(settings.maxSequences + keptSequences(settings)),
       prefixes_(settings.prefixTokens, sequenceIds(settings.maxSequences, keptSequences(settings))),
       freeIds_(sequenceIds(0, settings.maxSequences)),
-      rowAdapters_(pool) {
-  if (!settings.deterministic) context_.useOwnProducts();
-}
+      rowAdapters_(pool) {}
 
 void RunningBatch::join(std::int64_t number, BatchRequest request) {
   request.limits.check(model_);

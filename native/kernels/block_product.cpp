@@ -11,6 +11,17 @@ namespace {
 constexpr int kGroups = 8;               // of four weights in a block
 constexpr std::size_t kBlockBytes = 20;  // Q4_1: d and m as f16, then 16 bytes: weights 0 to 15 in the low halves, 16 to 31 in the high
 
+#if defined(__AVX512VNNI__)
+constexpr int kLanes = 16;
+constexpr int kRowsAtOnce = 8;
+#else
+constexpr int kLanes = 8;
+constexpr int kRowsAtOnce = 4;
+#endif
+// __m512i and __m512, or __m256i and __m256.
+typedef long long Integers __attribute__((vector_size(4 * kLanes), may_alias));
+typedef float Floats __attribute__((vector_size(4 * kLanes), may_alias));
+
 std::int32_t fourOf(const void* from) {
   std::int32_t four;
   std::memcpy(&four, from, sizeof four);
@@ -21,11 +32,6 @@ std::int32_t fourOf(const void* from) {
 float asHalf(float value) { return _cvtsh_ss(_cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT)); }
 
 #if defined(__AVX512VNNI__)
-constexpr int kLanes = 16;
-constexpr int kRowsAtOnce = 8;
-using Integers = __m512i;
-using Floats = __m512;
-
 Integers loadBytes(const void* from) { return _mm512_loadu_si512(from); }
 void storeBytes(void* to, Integers values) { _mm512_storeu_si512(to, values); }
 Floats load(const float* from) { return _mm512_loadu_ps(from); }
@@ -39,6 +45,10 @@ Integers lowPairs(Integers a, Integers b) { return _mm512_unpacklo_epi32(a, b); 
 Integers highPairs(Integers a, Integers b) { return _mm512_unpackhi_epi32(a, b); }
 Integers lowQuads(Integers a, Integers b) { return _mm512_unpacklo_epi64(a, b); }
 Integers highQuads(Integers a, Integers b) { return _mm512_unpackhi_epi64(a, b); }
+
+// Numbers of f16 in the lower and in the upper halves of 32 bits.
+Floats floatsOfLowHalves(Integers pairs) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(pairs)); }
+Floats floatsOfHighHalves(Integers pairs) { return floatsOfLowHalves(_mm512_srli_epi32(pairs, 16)); }
 
 // 16 bytes of every fourth row.
 Integers gathered(const char* rows, std::size_t rowBytes) {
@@ -56,11 +66,6 @@ Floats blockDot(const Integers* weights, const std::int8_t* q) {
   return _mm512_cvtepi32_ps(sum);
 }
 #else
-constexpr int kLanes = 8;
-constexpr int kRowsAtOnce = 4;
-using Integers = __m256i;
-using Floats = __m256;
-
 Integers loadBytes(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
 void storeBytes(void* to, Integers values) { _mm256_storeu_si256(static_cast<__m256i*>(to), values); }
 Floats load(const float* from) { return _mm256_loadu_ps(from); }
@@ -74,6 +79,13 @@ Integers lowPairs(Integers a, Integers b) { return _mm256_unpacklo_epi32(a, b); 
 Integers highPairs(Integers a, Integers b) { return _mm256_unpackhi_epi32(a, b); }
 Integers lowQuads(Integers a, Integers b) { return _mm256_unpacklo_epi64(a, b); }
 Integers highQuads(Integers a, Integers b) { return _mm256_unpackhi_epi64(a, b); }
+
+Floats floatsOfHalves(Integers each) {
+  const Integers packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(each, each), 0x08);
+  return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+}
+Floats floatsOfLowHalves(Integers pairs) { return floatsOfHalves(_mm256_and_si256(pairs, _mm256_set1_epi32(0xffff))); }
+Floats floatsOfHighHalves(Integers pairs) { return floatsOfHalves(_mm256_srli_epi32(pairs, 16)); }
 
 Integers gathered(const char* rows, std::size_t rowBytes) {
   const auto at = [&](std::size_t i) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(rows + 4 * i * rowBytes)); };
@@ -119,36 +131,84 @@ void quantise(const float* x, std::int64_t blocks, std::int8_t* q, float* scales
   }
 }
 
+// d and m of one block of each lane's weights, which lie `rowBytes` apart.
+void blockScales(const char* from, std::size_t rowBytes, Floats& d, Floats& m) {
+  alignas(64) std::int32_t pairs[kLanes];  // m above d
+  for (std::size_t i = 0; i < kLanes; ++i) pairs[i] = fourOf(from + i * rowBytes);
+  d = floatsOfLowHalves(loadBytes(pairs));
+  m = floatsOfHighHalves(loadBytes(pairs));
+}
+
+// The weights of one block: groups [8][lanes][4].
+void blockWeights(const char* from, std::size_t rowBytes, Integers* groups) {
+  // Four rows of four times four weights, transposed within each 128 bits.
+  const char* bytes = from + 4;
+  const Integers a = gathered(bytes, rowBytes);
+  const Integers b = gathered(bytes + rowBytes, rowBytes);
+  const Integers c = gathered(bytes + 2 * rowBytes, rowBytes);
+  const Integers d = gathered(bytes + 3 * rowBytes, rowBytes);
+  const Integers ab = lowPairs(a, b);
+  const Integers cd = lowPairs(c, d);
+  const Integers abHigh = highPairs(a, b);
+  const Integers cdHigh = highPairs(c, d);
+  const Integers packed[4] = {lowQuads(ab, cd), highQuads(ab, cd), lowQuads(abHigh, cdHigh), highQuads(abHigh, cdHigh)};
+  for (int g = 0; g < 4; ++g) {
+    groups[g] = lowHalves(packed[g]);
+    groups[4 + g] = highHalves(packed[g]);
+  }
+}
+
+// Of the weights after these: rows are short, so that processors do not see in time where one walks next.
+void prefetchNext(const char* tile, std::size_t rowBytes, std::int64_t block) {
+  constexpr std::int64_t kStep = kLanes * kBlockBytes;
+  const char* from = tile + kLanes * rowBytes + block * kStep;
+  for (std::int64_t at = 0; at < kStep; at += 64) _mm_prefetch(from + at, _MM_HINT_T0);
+}
+
+// The order of every sum: block by block, two fused multiply-adds each.
+Floats added(Floats sum, const Integers* weights, Floats d, Floats m, const std::int8_t* q, const float* scales) {
+  sum = fused(multiplied(d, all(scales[0])), blockDot(weights, q), sum);
+  return fused(m, all(scales[1]), sum);
+}
+
 void unpack(const void* weights, std::size_t rowBytes, std::int64_t blocks, std::uint8_t* tile, float* tileScales) {
   const char* from = static_cast<const char*>(weights);
   for (std::int64_t block = 0; block < blocks; ++block, from += kBlockBytes, tileScales += 2 * kLanes) {
-    for (int half = 0; half < kLanes / 8; ++half) {
-      alignas(32) std::int32_t pairs[8];  // m above d
-      for (int i = 0; i < 8; ++i) pairs[i] = fourOf(from + static_cast<std::size_t>(8 * half + i) * rowBytes);
-      const __m256i both = _mm256_load_si256(reinterpret_cast<const __m256i*>(pairs));
-      const auto floats = [](__m256i low16) {
-        const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(low16, low16), 0x08);
-        return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
-      };
-      _mm256_storeu_ps(tileScales + 8 * half, floats(_mm256_and_si256(both, _mm256_set1_epi32(0xffff))));
-      _mm256_storeu_ps(tileScales + kLanes + 8 * half, floats(_mm256_srli_epi32(both, 16)));
-    }
-    // Four rows of four times four weights, transposed within each 128 bits.
-    const char* bytes = from + 4;
-    const Integers a = gathered(bytes, rowBytes);
-    const Integers b = gathered(bytes + rowBytes, rowBytes);
-    const Integers c = gathered(bytes + 2 * rowBytes, rowBytes);
-    const Integers d = gathered(bytes + 3 * rowBytes, rowBytes);
-    const Integers ab = lowPairs(a, b);
-    const Integers cd = lowPairs(c, d);
-    const Integers abHigh = highPairs(a, b);
-    const Integers cdHigh = highPairs(c, d);
-    const Integers groups[4] = {lowQuads(ab, cd), highQuads(ab, cd), lowQuads(abHigh, cdHigh), highQuads(abHigh, cdHigh)};
-    for (int g = 0; g < 4; ++g) storeBytes(tile + g * 4 * kLanes, lowHalves(groups[g]));
-    tile += 16 * kLanes;
-    for (int g = 0; g < 4; ++g) storeBytes(tile + g * 4 * kLanes, highHalves(groups[g]));
-    tile += 16 * kLanes;
+    Integers groups[kGroups];
+    Floats d, m;
+    prefetchNext(static_cast<const char*>(weights), rowBytes, block);
+    blockScales(from, rowBytes, d, m);
+    blockWeights(from, rowBytes, groups);
+    store(tileScales, d);
+    store(tileScales + kLanes, m);
+    for (int g = 0; g < kGroups; ++g, tile += 4 * kLanes) storeBytes(tile, groups[g]);
   }
+}
+
+template <int kRows>
+void multiplyPackedRows(const char* tile, std::size_t rowBytes, std::int64_t blocks, const std::int8_t* q, const float* scales, float* y,
+                        std::int64_t yStride) {
+  const char* from = tile;
+  Floats sums[kRows];
+  for (int row = 0; row < kRows; ++row) sums[row] = all(0.0f);
+  for (std::int64_t block = 0; block < blocks; ++block, from += kBlockBytes) {
+    Integers weights[kGroups];
+    Floats d, m;
+    prefetchNext(tile, rowBytes, block);
+    blockScales(from, rowBytes, d, m);
+    blockWeights(from, rowBytes, weights);
+    for (int row = 0; row < kRows; ++row) {
+      const std::int64_t at = row * blocks + block;
+      sums[row] = added(sums[row], weights, d, m, q + at * kProductBlock, scales + 2 * at);
+    }
+  }
+  for (int row = 0; row < kRows; ++row) store(y + row * yStride, sums[row]);
+}
+
+void multiplyPacked(const void* weights, std::size_t rowBytes, std::int64_t blocks, const std::int8_t* q, const float* scales,
+                    std::int64_t rows, float* y, std::int64_t yStride) {
+  const auto product = rows == 1 ? multiplyPackedRows<1> : rows == 2 ? multiplyPackedRows<2> : multiplyPackedRows<3>;
+  product(static_cast<const char*>(weights), rowBytes, blocks, q, scales, y, yStride);
 }
 
 template <int kRows>
@@ -163,9 +223,7 @@ void multiplyRows(const std::uint8_t* tile, const float* tileScales, std::int64_
     const Floats m = load(tileScales + block * 2 * kLanes + kLanes);
     for (int row = 0; row < kRows; ++row) {
       const std::int64_t at = row * blocks + block;
-      const Floats dot = blockDot(weights, q + at * kProductBlock);
-      sums[row] = fused(multiplied(d, all(scales[2 * at])), dot, sums[row]);
-      sums[row] = fused(m, all(scales[2 * at + 1]), sums[row]);
+      sums[row] = added(sums[row], weights, d, m, q + at * kProductBlock, scales + 2 * at);
     }
   }
   for (int row = 0; row < kRows; ++row) store(y + row * yStride, sums[row]);
@@ -184,6 +242,6 @@ void multiply(const std::uint8_t* tile, const float* tileScales, std::int64_t bl
 }  // namespace
 
 extern const BlockProduct blockProduct;
-const BlockProduct blockProduct = {ISOPRO_VARIANT_NAME, kLanes, quantise, unpack, multiply};
+const BlockProduct blockProduct = {ISOPRO_VARIANT_NAME, kLanes, quantise, unpack, multiply, multiplyPacked};
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT

@@ -12,6 +12,8 @@
 namespace isopro::kernels {
 
 constexpr std::int64_t kProductBlock = 32;  // weights
+constexpr std::int64_t kUnpackedRows = 4;   // from so many rows on an unpacked tile is worth its while
+constexpr std::int64_t kMostLanes = 16;     // of any instruction set
 
 struct BlockProduct {
   const char* name;
@@ -24,6 +26,9 @@ struct BlockProduct {
   // y[row * yStride + lane], for rows of quantised x that follow each other.
   void (*multiply)(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks, const std::int8_t* q, const float* scales,
                    std::int64_t rows, float* y, std::int64_t yStride);
+  // The same of a tile as the file has it, for fewer than kUnpackedRows rows.
+  void (*multiplyPacked)(const void* weights, std::size_t rowBytes, std::int64_t blocks, const std::int8_t* q, const float* scales,
+                         std::int64_t rows, float* y, std::int64_t yStride);
 };
 
 // The best one that this processor runs; null where there is none.

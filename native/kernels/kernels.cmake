@@ -19,7 +19,7 @@ macro(isopro_product_variant name)
   target_include_directories(isopro_products_${name} PRIVATE native)
   target_compile_definitions(isopro_products_${name} PRIVATE ISOPRO_VARIANT=${name} ISOPRO_VARIANT_NAME="${name}")
   target_compile_options(isopro_products_${name} PRIVATE -O3 -ffp-contract=off -Wall -Wextra -Werror
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized> ${ARGN})
+    "$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>" ${ARGN})
   list(APPEND ISOPRO_PRODUCT_VARIANTS ${name})
 endmacro()
 

@@ -1,5 +1,6 @@
 import { benchModel } from '../../bench/models.js';
 import { benchServe } from '../../bench/serve.js';
+import { MATMULS } from '../engine/addon.js';
 import { resolveModel } from '../engine/model-files.js';
 import { defineCommand } from './command.js';
 import { printJson, UsageError } from './output.js';
@@ -17,6 +18,7 @@ export const benchServeCommand = defineCommand({
       .option('rounds', { type: 'number', default: 3, describe: 'interleaved rounds; medians are reported' })
       .option('adapter-clients', { type: 'number', default: 8, describe: 'clients that share four adapters; 0: not measured' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
+      .option('matmul', { choices: MATMULS, default: 'auto' as const, describe: 'as serve has it' })
       .option('silence', { type: 'number', default: 120, describe: 'seconds without a word after which a server is given up' })
       .option('peer', {
         type: 'string',
@@ -37,6 +39,7 @@ export const benchServeCommand = defineCommand({
       rounds: argv.rounds,
       adapterClients: argv.adapterClients,
       silenceSeconds: argv.silence,
+      matmul: argv.matmul,
       ...(argv.threads === undefined ? {} : { threads: argv.threads }),
       ...(argv.peer === undefined ? {} : { peer: argv.peer }),
       onRound: (what) => process.stderr.write(`${what}\n`),

@@ -1,5 +1,6 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { MATMULS } from '../engine/addon.js';
 import { readJson } from '../files.js';
 import { visible } from '../report/hostile-text.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
@@ -112,6 +113,11 @@ export const serveCommand = defineCommand({
       .option('drain', { type: 'number', default: DEFAULT_LIMITS.drainSeconds, describe: 'seconds that replies have to end after SIGTERM' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
       .option('fixed-threads', { type: 'boolean', default: false, describe: 'the results of this many threads, under load too' })
+      .option('matmul', {
+        choices: MATMULS,
+        default: 'auto' as const,
+        describe: 'whose kernels multiply with the weights: own are for Q4_1 on x86; auto: own where they have something to do',
+      })
       .option('context', { type: 'number', describe: 'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384' })
       .example('$0 serve --model qwen2.5-0.5b', 'http://127.0.0.1:8080/v1 for any OpenAI client')
       .example('$0 serve --model tiny --adapter sql=./sql.gguf', 'the model, and "sql", the model with an adapter'),
@@ -175,6 +181,7 @@ export const serveCommand = defineCommand({
         maxSequences: argv.maxSequences,
         prefixTokens: argv.prefixTokens,
         fixedThreads: argv.fixedThreads,
+        matmul: argv.matmul,
         ...(argv.threads !== undefined && { threads: argv.threads }),
         ...(argv.context !== undefined && { contextTokens: argv.context }),
       },

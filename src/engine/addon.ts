@@ -14,6 +14,9 @@ export interface NativeAdapter {
   dispose(): void;
 }
 
+export const MATMULS = ['ggml', 'own', 'auto'] as const;
+export type Matmul = (typeof MATMULS)[number];
+
 export interface NativeModelInfo {
   architecture: string;
   name: string;
@@ -29,6 +32,8 @@ export interface NativeModelInfo {
   bytes: number;
   quantisation: string;
   threads: number;
+  /** Whose kernels multiply with the weights (LoadModelOptions.matmul): `own` where at least one matrix of the file is theirs. */
+  matmul: 'ggml' | 'own';
   /** Whether a sample of a request for several has the same bits whatever else is asked for with it (native/inference/context.h). */
   batchInvariant: boolean;
   /** Token ids; -1 where the vocabulary has none. */
@@ -206,7 +211,7 @@ export interface NativeInspection {
 
 export interface NativeModel {
   load(
-    options: { path: string; gpuLayers: number; kvType: string; threads: number; fixedThreads: boolean },
+    options: { path: string; gpuLayers: number; kvType: string; matmul: Matmul; threads: number; fixedThreads: boolean },
     cancellation: NativeCancellation,
     onProgress: (fraction: number) => void,
   ): Promise<void>;

@@ -7,11 +7,13 @@ import { Adapter, hashFile } from './adapter.js';
 import {
   cancellable,
   loadAddon,
+  MATMULS,
   settled,
   typed,
   type Addon,
   type BranchScores,
   type GenerationProgress,
+  type Matmul,
   type NativeModel,
   type NativeModelInfo,
   type NativeScores,
@@ -60,6 +62,14 @@ export interface LoadModelOptions {
    * and is slower; llama.cpp's flash attention rounds it to f16 all the same.
    */
   readonly kvType?: KvType;
+  /**
+   * Whose kernels multiply rows with the weights: llama.cpp's, or for matrices of Q4_1 on x86 without AMX ours, which take two thirds of
+   * the processor time off where many rows share a call (native/kernels/block_product.h). Both round activations to eight bits; they
+   * sum in another order, and the layers make of that some hundredths of a nat a token. Replies, the running batch, `score`, branches,
+   * hidden states and embeddings of one loaded model all go the same way, so that they agree with each other. 'own' is refused where
+   * nothing of the file is ours, 'auto' takes what there is and `info.matmul` says what that was. Default 'ggml'.
+   */
+  readonly matmul?: Matmul;
   readonly signal?: AbortSignal;
   /** Called with the loaded fraction in [0, 1]. */
   readonly onProgress?: (fraction: number) => void;
@@ -107,6 +117,7 @@ export const loadOptions = z.strictObject({
     .max(2 ** 26)
     .optional(),
   kvType: z.enum(KV_TYPES).optional(),
+  matmul: z.enum(MATMULS).default('ggml'),
   signal: abortSignal.optional(),
   onProgress: callback<number>().optional(),
   onDownload: callback<DownloadProgress>().optional(),
@@ -128,7 +139,7 @@ const hiddenRequest = z.strictObject({
  */
 export async function loadModel(pathOrAlias: string, options: LoadModelOptions = {}): Promise<Model> {
   checked(z.string().min(1), pathOrAlias, 'pathOrAlias');
-  const { threads, fixedThreads, gpuLayers, contextTokens, kvType, signal, onProgress, onDownload } = checked(
+  const { threads, fixedThreads, gpuLayers, contextTokens, kvType, matmul, signal, onProgress, onDownload } = checked(
     loadOptions,
     options,
     'options',
@@ -141,7 +152,7 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
   let thrown: { readonly error: unknown } | undefined;
   await cancellable(addon, signal, (cancellation) =>
     native.load(
-      { path, threads: threads ?? 0, fixedThreads, gpuLayers: gpuLayers ?? allLayers, kvType: kvType ?? '' },
+      { path, threads: threads ?? 0, fixedThreads, gpuLayers: gpuLayers ?? allLayers, kvType: kvType ?? '', matmul },
       cancellation,
       (fraction) => {
         try {

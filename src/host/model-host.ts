@@ -158,9 +158,9 @@ export class ModelHost {
   }
 
   async #hold(pathOrAlias: string, options: CheckedLoad, signal: AbortSignal): Promise<Held<LoadedModel>> {
-    const { onDownload, threads, fixedThreads, gpuLayers, contextTokens, kvType, maxSequences, prefixTokens } = options;
+    const { onDownload, threads, fixedThreads, gpuLayers, contextTokens, kvType, matmul, maxSequences, prefixTokens } = options;
     const { path: file } = await resolveModel(pathOrAlias, { signal, ...(onDownload && { onProgress: onDownload }) });
-    const settings = { threads, fixedThreads, gpuLayers, contextTokens, kvType, maxSequences, prefixTokens };
+    const settings = { threads, fixedThreads, gpuLayers, contextTokens, kvType, matmul, maxSequences, prefixTokens };
     return this.#models.hold(
       JSON.stringify([(await fileIdentity(file)).key, settings]),
       { open: (abandoned) => this.#open(file, options, abandoned), close: (loaded) => this.#close(loaded) },
@@ -169,7 +169,7 @@ export class ModelHost {
   }
 
   async #open(file: string, options: CheckedLoad, signal: AbortSignal): Promise<LoadedModel> {
-    const { whenFull: full, threads, fixedThreads, gpuLayers, kvType, maxSequences, prefixTokens, onProgress } = options;
+    const { whenFull: full, threads, fixedThreads, gpuLayers, kvType, matmul, maxSequences, prefixTokens, onProgress } = options;
     const inspection = await inspectModel(file);
     const written = inspection.metadata['isopro.kv_cache_type'] as KvType | undefined;
     const perValue = KV_BYTES[kvType ?? written ?? 'f16'] ?? 1;
@@ -183,6 +183,7 @@ export class ModelHost {
       const model = await loadModel(file, {
         fixedThreads,
         contextTokens,
+        matmul,
         signal,
         ...(threads !== undefined && { threads }),
         ...(gpuLayers !== undefined && { gpuLayers }),

@@ -14,7 +14,7 @@ export const shape = writeSyntheticModel(file, { architecture: 'llama', type: 'Q
 /** The same weights before they were rounded. */
 export const unquantised = path.join(folder, 'f32.gguf');
 writeSyntheticModel(unquantised, { architecture: 'llama', type: 'F32', seed: 31n });
-/** The same weights in a type that the running batch multiplies by kernels of its own, where the processor has them. */
+/** The same weights in a type for which there are kernels of our own (LoadModelOptions.matmul). */
 export const fileQ41 = path.join(folder, 'base-q4_1.gguf');
 writeSyntheticModel(fileQ41, { architecture: 'llama', type: 'Q4_1', seed: 31n });
 

@@ -233,11 +233,12 @@ describe('one batch', () => {
     ['caches of their own', file, 4096, 0],
     ['one cache for all', file, 700, 0],
     ['one cache with kept prefixes', file, 1400, 300],
-    ['products of its own', fileQ41, 4096, 0],
-    ['products of its own, one cache with kept prefixes', fileQ41, 1400, 300],
+    ['kernels of our own', fileQ41, 4096, 0],
+    ['kernels of our own, one cache with kept prefixes', fileQ41, 1400, 300],
   ])('evaluates rows of several adapters together: %s', async (_where, base, contextTokens, prefixTokens) => {
-    await using alone = await loadModel(base, UNDISTURBED);
-    const mixed = await host.load(base, { ...UNDISTURBED, contextTokens, maxSequences: 8, prefixTokens });
+    const settings = { ...UNDISTURBED, matmul: 'auto' } as const;
+    await using alone = await loadModel(base, settings);
+    const mixed = await host.load(base, { ...settings, contextTokens, maxSequences: 8, prefixTokens });
     const files = [null, adapterFile('mixed-1', 21n), adapterFile('mixed-2', 22n)];
     const adapters = await Promise.all(files.map((from) => (from === null ? null : mixed.loadAdapter(from))));
     // Prompts of one row and of many, scales, and replies that begin while others are told their prompts.

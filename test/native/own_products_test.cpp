@@ -110,7 +110,7 @@ void forProducts(const std::function<void(const BlockProduct&)>& body) {
 // Bit for bit: the order of the sums is the same in every instruction set and for any number of rows.
 TEST(own_products_are_the_sums_that_they_say) {
   forProducts([](const BlockProduct& kernel) {
-    for (const std::int64_t rows : {1, 3, 4, 7, 8, 21}) {
+    for (const std::int64_t rows : {1, 2, 3, 4, 7, 8, 21}) {
       const std::int64_t blocks = 1 + rows, width = blocks * kProductBlock;
       std::vector<float> x = draw(rows * width, 5, 10);
       for (std::int64_t k = 0; k < kProductBlock; ++k) x[static_cast<std::size_t>(k)] = 0;
@@ -124,6 +124,11 @@ TEST(own_products_are_the_sums_that_they_say) {
       kernel.quantise(x.data(), rows * blocks, q.data(), scales.data());
       kernel.unpack(weights.data(), rowBytes, blocks, tile.data(), tileScales.data());
       kernel.multiply(tile.data(), tileScales.data(), blocks, q.data(), scales.data(), rows, y.data(), kernel.lanes);
+      if (rows < kernels::kUnpackedRows) {
+        std::vector<float> packed(y.size());
+        kernel.multiplyPacked(weights.data(), rowBytes, blocks, q.data(), scales.data(), rows, packed.data(), kernel.lanes);
+        CHECK(packed == y);
+      }
       int different = 0;
       for (std::int64_t row = 0; row < rows; ++row) {
         for (std::int64_t lane = 0; lane < kernel.lanes; ++lane) {
@@ -176,12 +181,15 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
       // A graph that llama.cpp uses again.
       own.take(graph.product);
       for (const int threads : {2, 3}) CHECK(graph.computed(threads) == values);
-      // The row by itself, among others.
-      Graph fewer(width, height, 4, static_cast<std::uint64_t>(rows));
-      std::memcpy(fewer.x->data, graph.x->data, ggml_nbytes(fewer.x));
-      own.take(fewer.product);
-      const std::vector<float> first = fewer.computed(2);
-      CHECK(std::equal(first.begin(), first.end(), values.begin()));
+      // The same rows among fewer others, and by themselves.
+      for (const int few : {1, 2, 3, 4}) {
+        Graph fewer(width, height, few, static_cast<std::uint64_t>(rows));
+        std::memcpy(fewer.x->data, graph.x->data, ggml_nbytes(fewer.x));
+        own.take(fewer.product);
+        CHECK(fewer.product->op == GGML_OP_CUSTOM);
+        const std::vector<float> first = fewer.computed(2);
+        CHECK(std::equal(first.begin(), first.end(), values.begin()));
+      }
     }
   });
 }
@@ -189,9 +197,10 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
 TEST(own_products_leave_what_they_have_no_kernel_for) {
   forProducts([](const BlockProduct& kernel) {
     OwnProducts own(kernel, 1);
-    Graph few(64, 32, 3, 1), narrow(64, kernel.lanes + 1, 8, 2);
-    ggml_tensor* transposed = ggml_mul_mat(few.context.get(), few.weights, ggml_view_2d(few.context.get(), few.x, 64, 1, 512, 0));
-    for (ggml_tensor* node : {few.product, narrow.product, transposed}) {
+    // Of 8 lanes or 16: which products are ours is the same with every instruction set.
+    Graph odd(64, 17, 3, 1), half(64, 24, 8, 2), even(64, 32, 3, 3);
+    ggml_tensor* apart = ggml_mul_mat(even.context.get(), even.weights, ggml_view_2d(even.context.get(), even.x, 64, 2, 512, 0));
+    for (ggml_tensor* node : {odd.product, half.product, apart}) {
       own.take(node);
       CHECK(node->op == GGML_OP_MUL_MAT);
     }

@@ -562,7 +562,7 @@ test('/pause keeps requests waiting until /resume; weight transfer is not there'
   const admin = { method: 'POST', headers: asAdmin };
   expect((await send(server, '/pause?mode=keep', admin)).body.error.param).toBe('mode');
   expect((await send(server, '/pause', admin)).body).toEqual({ status: 'paused' });
-  expect((await send(server, '/health')).body).toEqual({ status: 'paused' });
+  expect((await send(server, '/health')).body).toEqual({ status: 'paused', matmul: 'ggml' });
   let answered = false;
   const waiting = chat().then((answer) => {
     answered = true;

@@ -49,7 +49,7 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
   const app = instance.withTypeProvider<ZodTypeProvider>();
   const { models, queue, metrics } = context;
 
-  app.get('/health', () => ({ status: queue.open ? 'ok' : 'paused' }));
+  app.get('/health', () => ({ status: queue.open ? 'ok' : 'paused', matmul: models.model.info.matmul }));
   app.get('/metrics', needs('read'), async (_, reply) => reply.header('content-type', metrics.contentType).send(await metrics.text()));
   app.get('/v1/models', needs('read'), () => ({ object: 'list', data: models.entries() }));
   // Names have slashes in them.
