@@ -4,7 +4,9 @@
  */
 export const ERRORS = {
   ABORTED: 'The caller cancelled the operation; nothing needs to be done.',
-  ADAPTER_CORRUPT: 'Export or download the adapter again; `isopro-native models inspect FILE` shows what can be read of it.',
+  ADAPTER_CORRUPT:
+    'Copy, export or download the adapter again, and compare its size with that of the original; `isopro-native judge RUN` tells whether ' +
+    "a run's own is whole.",
   ADAPTER_MISMATCH:
     'Use an adapter that was trained on this base model; `isopro-native adapters inspect FILE` shows its shapes and its base.',
   ARCH_UNSUPPORTED: 'Use a model of a supported architecture: llama, qwen2, qwen3 or gemma2.',
@@ -41,7 +43,7 @@ export const ERRORS = {
   LOG_UNREADABLE: 'The file is no log of this program or is damaged; `isopro-native log verify FOLDER` shows where.',
   LOG_WRITE_FAILED: 'Free disk space or make the folder writable, then run the same command again: it resumes.',
   MEASUREMENT_CORRUPT: 'Remove the file named above; what it kept is measured anew.',
-  MODEL_CORRUPT: 'Download the file again; `isopro-native models inspect FILE` shows what can be read of it.',
+  MODEL_CORRUPT: 'Download or copy the file again, and compare its size or SHA-256 with what stands where it comes from.',
   MODEL_DOWNLOAD_FAILED: 'Check the network, or fetch the URL above by other means and give the path of the file as the model.',
   MODEL_NOT_FOUND: 'Give a path to a .gguf file, an alias from `isopro-native models list`, or an hf: URI.',
   MODEL_UNSUPPORTED: 'Use a decoder-only text model in GGUF with a tensor type that llama.cpp reads.',

@@ -100,7 +100,7 @@ class GgufFile::Cursor {
   std::size_t left() const { return file_.size_ - position_; }
 
   const std::uint8_t* take(std::uint64_t count, const char* what) {
-    if (count > left()) file_.fail(std::string("the file ends within ") + what);
+    if (count > left()) file_.fail(std::string("the file ends within ") + what + ": it has only " + std::to_string(file_.size_) + " bytes");
     const std::uint8_t* bytes = file_.data_ + position_;
     position_ += static_cast<std::size_t>(count);
     return bytes;
@@ -180,19 +180,27 @@ void GgufFile::parse() {
     if (!names_.emplace(tensors_.back().name, tensors_.size() - 1).second) fail("tensor " + quoted(tensors_.back().name) + " occurs twice");
   }
 
-  // Tensors lie in the order of their table, each padded to the alignment: so ggml demands. Sizes were checked to be at
-  // most 2^63, and the position never passes the end of the file, so that nothing here overflows.
+  // Tensors lie in the order of their table, each padded to the alignment: so ggml demands. A size was checked to be at most
+  // 2^62, and the position to be at most 2^63 before it is added to, so that nothing here overflows.
   const auto padded = [this](std::uint64_t position) { return (position + alignment_ - 1) / alignment_ * alignment_; };
   const std::uint64_t start = padded(cursor.position());
   std::uint64_t position = start;
+  std::uint64_t end = start;
+  const GgufTensor* cut = nullptr;
   for (GgufTensor& tensor : tensors_) {
     if (tensor.offset != position - start) {
       fail("tensor " + quoted(tensor.name) + " has offset " + std::to_string(tensor.offset) + " instead of " +
            std::to_string(position - start));
     }
     tensor.offset = position;
-    if (position > size_ || tensor.bytes > size_ - position) fail("the file ends within tensor " + quoted(tensor.name));
-    position = padded(position + tensor.bytes);
+    end = position + tensor.bytes;
+    if (end > (std::uint64_t{1} << 63)) fail("tensor " + quoted(tensor.name) + " is too large");
+    if (cut == nullptr && end > size_) cut = &tensor;
+    position = padded(end);
+  }
+  if (cut != nullptr) {
+    fail("the file is cut off within tensor " + quoted(cut->name) + ": it has " + std::to_string(size_) + " of " + std::to_string(end) +
+         " bytes");
   }
 }
 
@@ -211,7 +219,9 @@ GgufValue GgufFile::readValue(Cursor& cursor, std::string_view key) const {
     value.count = cursor.number<std::uint64_t>("the length of an array");
   }
   const std::size_t width = elementBytes(value.type);
-  if (value.count > cursor.left() / width) fail("the file ends within metadata " + quoted(key));
+  if (value.count > cursor.left() / width) {
+    fail("the file ends within metadata " + quoted(key) + ": it has only " + std::to_string(size_) + " bytes");
+  }
   value.bytes = data_ + cursor.position();
   if (value.type == GgufType::Text) {
     for (std::uint64_t i = 0; i < value.count; ++i) cursor.text("a text of the metadata");

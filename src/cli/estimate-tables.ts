@@ -21,10 +21,11 @@ const PERCENT = { width: 8, show: percent, bounds };
 /** Two lines a row: the mean, and the 95 % interval below it. Tiers that do not fit beside each other come below. */
 export function table(rows: readonly (readonly [string, Row])[], { prose: width = Infinity }: Prose, format = PERCENT): string {
   type Column = readonly [head: string, of: (row: Row) => Estimate | undefined];
-  const columns: readonly Column[] = [
-    ...Object.keys(rows[0]![1].byTier).map((tier): Column => [tier, ({ byTier }) => byTier[tier]]),
-    ['mean', (row) => row],
-  ];
+  const tiers = Object.keys(rows[0]![1].byTier);
+  const columns: readonly Column[] =
+    tiers.length === 1
+      ? [[tiers[0]!, (row) => row]] // it is the mean
+      : [...tiers.map((tier): Column => [tier, ({ byTier }) => byTier[tier]]), ['mean', (row) => row]];
   const names = Math.max(...rows.map(([name]) => name.length)) + 2;
   const line = (head: string, cells: readonly string[]): string =>
     `${head.padEnd(names)}${cells.map((cell) => cell.padStart(format.width)).join('')}`.trimEnd();

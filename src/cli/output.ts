@@ -1,4 +1,6 @@
 import { once } from 'node:events';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { IsoproError } from '../errors.js';
 import { unreadable, unwritable } from '../files.js';
 import { visible } from '../report/hostile-text.js';
@@ -51,6 +53,12 @@ function asFileError(error: unknown): unknown {
   return reading ? unreadable(path, error) : unwritable(path, error);
 }
 
+const DOCS = fileURLToPath(new URL('../../../docs/', import.meta.url));
+
+/** Pages of the documentation by where they lie for whoever types here. */
+const withPages = (remedy: string): string =>
+  remedy.replace(/`docs\/([\w-]+\.md)`/g, (_, page: string) => `\`${path.relative('.', path.join(DOCS, page))}\``);
+
 /** Prints what went wrong and what to do on stderr; returns the exit code. `command`: whose --help says more. */
 export function reportFailure(failure: unknown, json: boolean, command?: string): number {
   const error = asFileError(failure);
@@ -63,7 +71,7 @@ export function reportFailure(failure: unknown, json: boolean, command?: string)
     if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
     else {
       const style = terminalStyle(process.stderr);
-      const [what, remedy] = [`error ${error.code}: ${visible(error.message)}`, `  what to do: ${visible(error.remedy)}`];
+      const [what, remedy] = [`error ${error.code}: ${visible(error.message)}`, `  what to do: ${visible(withPages(error.remedy))}`];
       process.stderr.write(`${painted(wrapped(what, style, 2), 'bad', style)}\n${wrapped(remedy, style, 2)}\n`);
     }
     return error.code === 'ABORTED' ? 130 : 1;

@@ -9,7 +9,7 @@ import { howAsked } from './how-asked.js';
 import { tell, tellProgress } from './job-channel.js';
 import type { ProgressStream } from './progress.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
-import { TimeLeft, type PlannedWork } from './time-left.js';
+import { plannedWork, TimeLeft, type PlannedWork } from './time-left.js';
 
 const REDRAW_MS = 200;
 /** Without a terminal a long stage still shows signs of life. */
@@ -68,6 +68,8 @@ const percent = (fraction: number | null | undefined): string =>
 export class RunScreen implements RunHooks {
   /** Iterations that an earlier process had done; null where the run begins or has ended already. */
   resumedAfter: number | null = null;
+  /** Whether anything was run: not of a folder whose run had ended. */
+  hasBegun = false;
   readonly #title: string;
   #asked: HowAsked | null = null;
   readonly #stream: ProgressStream;
@@ -114,7 +116,9 @@ export class RunScreen implements RunHooks {
   };
 
   readonly onBegin = ({ settings, folder, resumedAfter, resumedFrom }: BegunRun): void => {
+    this.hasBegun = true;
     this.#asked = howAsked(settings);
+    this.#time.plan(plannedWork(settings));
     this.resumedAfter = resumedAfter;
     if (resumedFrom === null) return;
     const from = {

@@ -22,7 +22,8 @@ import { formatBytes, formatDuration } from './quantities.js';
 
 /** One row a method, its interval below, its tokens and seconds beside. */
 export function comparisonText({ methods, skipped, problems, model, task, run }: Comparison): string {
-  const columns = Object.keys(methods[0]?.test.byTier ?? {});
+  const tiers = Object.keys(methods[0]?.test.byTier ?? {});
+  const columns = tiers.length === 1 ? [] : tiers; // one tier's column is the mean
   const style = terminalStyle(process.stdout);
   const width = Math.max(...methods.map(({ method }) => method.length), 6) + 2;
   const line = (head: string, cells: readonly string[]): string =>
@@ -159,6 +160,13 @@ function nextAfterNothing({ folder }: RunResult, settings: ResultSettings): stri
 /** `0 to 29` where they follow each other, else each. */
 export const layersText = (layers: readonly number[]): string =>
   layers.length > 2 && layers.every((layer, i) => layer === layers[0]! + i) ? `${layers[0]} to ${layers.at(-1)}` : layers.join(', ');
+
+/** Before the result of a run that is asked for again. */
+export const endedAlready = (folder: string): string =>
+  `${wrapped(
+    `The run in ${path.relative('.', folder) || '.'} had ended already: nothing was run. --out with another folder runs it again.`,
+    terminalStyle(process.stdout),
+  )}\n`;
 
 /** Everything that is printed when a run has ended. @param defaults what a run of this model has where nothing is said */
 export function resultText(result: RunResult, settings: ResultSettings, defaults: ResultSettings): string {

@@ -13,9 +13,10 @@ import { Progress } from './progress.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
+import { plannedWork } from './time-left.js';
 import { cannotRead } from './adapter-notes.js';
 import { runDefaults } from './answering.js';
-import { comparisonText, resultText } from './run-table.js';
+import { comparisonText, endedAlready, resultText } from './run-table.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
 import { registryOf, registryOption } from './registry-flags.js';
 import { verifierThreadsOption } from './tasks-generate.js';
@@ -101,10 +102,10 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
         return;
       }
       await using _page = argv.ui ? await pageBeside(checkSettings(flags).model.name, argv.out) : null;
-      const { result, settings, resumedAfter } = await withScreen(flags, signal, async (given, hooks) => {
+      const { result, settings, resumedAfter, hasBegun } = await withScreen(flags, signal, async (given, hooks) => {
         const { onMethod: _, onDownload: __, ...others } = hooks;
         const result = await run(given, { ...options, ...others });
-        return { settings: checkSettings(given), result, resumedAfter: hooks.resumedAfter };
+        return { settings: checkSettings(given), result, resumedAfter: hooks.resumedAfter, hasBegun: hooks.hasBegun };
       });
       const published = argv.publish && result.accepted > 0 ? await publishRun(registryOf(argv), result.folder) : null;
       if (argv.json) {
@@ -113,6 +114,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
           runId,
           folder,
           resumedAfter,
+          nothingRun: !hasBegun,
           test,
           trivialPolicies,
           forgetting,
@@ -122,6 +124,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
           ...(published === null ? {} : { published: published.id }),
         });
       } else {
+        if (!hasBegun) process.stdout.write(endedAlready(result.folder));
         process.stdout.write(resultText(result, settings, await runDefaults(settings.model.name, signal)));
         if (published !== null) process.stdout.write(`\npublished as ${published.name}\n`);
       }
@@ -154,9 +157,9 @@ async function withScreen<T>(
   signal: AbortSignal,
   work: (given: RunSettingsInput, hooks: RunScreen) => Promise<T>,
 ): Promise<T> {
-  const { model, task, evaluation, sampling } = checkSettings(flags);
-  const planned = { testSize: evaluation.testSize, devSize: evaluation.devSize, rollouts: sampling.rollouts };
-  using screen = new RunScreen({ title: `${model.name} on ${task}`, planned });
+  const settings = checkSettings(flags);
+  const { model, task } = settings;
+  using screen = new RunScreen({ title: `${model.name} on ${task}`, planned: plannedWork(settings) });
   const unable = cannotRead(model.name, task);
   if (unable !== null) screen.onNotice(unable);
   try {

@@ -12,6 +12,9 @@ import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 
+/** No record of its log can be read, or the log disagrees. */
+const DAMAGED = 1;
+
 export const runsShowCommand = defineCommand({
   command: 'show <run>',
   describe: 'What a run did: its result by tier, its iterations, the state of its log',
@@ -29,6 +32,7 @@ export const runsShowCommand = defineCommand({
       testComparison(run),
     ];
     const rates = testRates(run);
+    if (run.time === null || integrityLine(integrity).tone === 'bad') process.exitCode = DAMAGED;
     const { manifest, iterations, end, policies, forgetting, gates, ruleEvaluations, defects } = run;
     if (json) {
       return printJson({

@@ -69,6 +69,11 @@ export function checkSettings(given: RunSettingsInput): RunSettings {
   } catch (error) {
     if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') throw error;
     const named = (line: string): string => line.replace(/^[\w.]+/, (path) => (FLAGS.has(path) ? `--${FLAGS.get(path)!}` : path));
-    throw new UsageError(error.message.split('; ').map(named).join('\n'));
+    throw new UsageError(
+      error.message
+        .split(/; (?!did you mean)/)
+        .map(named)
+        .join('\n'),
+    );
   }
 }

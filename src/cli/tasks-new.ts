@@ -84,7 +84,7 @@ async function tryOut(specifier: string, { file, answer }: Record<Question, stri
     throw new UsageError(`--answer: ${JSON.stringify(answer)} does not work in ${path.basename(file)}, which is not written: ${why}`);
   };
   try {
-    await using task = await openTask(specifier.startsWith('python:') ? specifier : path.resolve(file));
+    await using task = await openTask(specifier.startsWith('python:') ? specifier : path.resolve(file), { silent: true });
     const problem = await task.generate(task.tiers[0]!.id, 1n);
     const { verdict } = await task.judge(problem, (await task.referenceReply(problem, 'plain')) ?? '', 'stop');
     if (verdict.kind !== 'pass') refuse(verdict.reason ?? verdict.violations[0]?.detail ?? 'its own answer fails');

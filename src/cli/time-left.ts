@@ -1,26 +1,53 @@
 /** How long a run will still take, from what its stages have taken so far. For people only: nothing of it enters results or logs. */
+import { forgettingTextCount } from '../evaluation/forgetting.js';
 import type { RunProgress, Stage } from '../training/hooks.js';
+import type { RunSettings } from '../training/settings.js';
 
 /** What is known of a run's work before it begins. */
 export interface PlannedWork {
   /** Problems of a tier. */
   readonly testSize: number;
   readonly devSize: number;
-  /** Of an iteration. */
+  /** Of an iteration, and how many of them answer one prompt. */
   readonly rollouts: number;
+  readonly samples?: number;
+  /** Sequences that an iteration trains on. */
+  readonly trained?: number;
+  /** Replies that are under way at once. */
+  readonly together?: number;
+  /** General prompts of the measure of forgetting. */
+  readonly forgetting?: number;
 }
 
-/** An iteration's training as a part of its sampling, until it has been measured. */
-const TRAINING_GUESS = 0.4;
+export const plannedWork = ({ model, evaluation, sampling, buffer, optimiser }: RunSettings): PlannedWork => ({
+  testSize: evaluation.testSize,
+  devSize: evaluation.devSize,
+  rollouts: sampling.rollouts,
+  samples: sampling.samples,
+  together: model.maxSequences,
+  // the classic buffer has as many as were accepted
+  ...(buffer.kind === 'classic' ? {} : { trained: optimiser.stepsPerIteration * optimiser.batchSize }),
+  ...(evaluation.forgetting === undefined ? {} : { forgetting: evaluation.forgetting }),
+});
+
+/**
+ * What work costs beside the answer to a problem, until it has been measured: a prompt as so many tokens that are read, a sampled token as
+ * so many of them, and a text of the measure of forgetting (SmolLM2-135M, two cores). A trained sequence takes about as long as an answer.
+ */
+const [PROMPT, SAMPLED, FORGETTING_TEXT] = [60, 3, 79];
+/** From this part of a stage on its own pace alone counts: its first answers end together. */
+const TRUSTED = 1 / 4;
 
 export class TimeLeft {
-  readonly #planned: PlannedWork | undefined;
+  #planned: PlannedWork | undefined;
   /** Seconds that a stage took when it was last gone through. */
   readonly #taken = new Map<Stage, number>();
   readonly #totals = new Map<Stage, number>();
-  /** Seconds a problem of an evaluation. */
+  /** Of an evaluation: seconds a problem, and tokens of a reply. */
   #pace: number | null = null;
+  #replyTokens = 0;
   #progress: RunProgress | null = null;
+  #told = 0;
   #stageBegun = 0;
   /** A stage goes through its problems again where they are answered under a grammar too. */
   #passBegun = 0;
@@ -30,44 +57,68 @@ export class TimeLeft {
     this.#planned = planned;
   }
 
+  /** What the run itself knows of its work, once it has looked at model and task. */
+  plan(planned: PlannedWork): void {
+    this.#planned = planned;
+  }
+
   /** @param now milliseconds */
   take(progress: RunProgress, now: number): void {
-    const { stage, iteration, done, total } = progress;
+    const { stage, iteration, done, total, tokens } = progress;
     const before = this.#progress;
     if (before === null || before.stage !== stage || before.iteration !== iteration) {
-      if (before !== null) this.#taken.set(before.stage, (now - this.#stageBegun) / 1000);
-      this.#stageBegun = this.#passBegun = this.#latest = now;
+      // a stage that is first heard of with some of it done began where the one before was last heard of
+      const begun = done === 0 || before === null ? now : this.#told;
+      if (before !== null) this.#taken.set(before.stage, (begun - this.#stageBegun) / 1000);
+      this.#stageBegun = this.#passBegun = this.#latest = begun;
     } else if (done < before.done) this.#passBegun = now;
     if (done !== before?.done) this.#latest = now;
     if (total > 0) this.#totals.set(stage, total);
-    if (done > 0 && (stage === 'before' || stage === 'dev' || stage === 'after')) this.#pace = (now - this.#passBegun) / 1000 / done;
+    const isEvaluation = stage === 'before' || stage === 'dev' || stage === 'after';
+    if (isEvaluation && done > 0 && (this.#pace === null || done >= TRUSTED * total)) {
+      this.#pace = (now - this.#passBegun) / 1000 / this.#answered(done, total);
+      this.#replyTokens = tokens / done;
+    }
     this.#progress = progress;
+    this.#told = now;
   }
 
-  /** Seconds to the end of the run, the test after training included; null until the first answers tell. */
+  /** Seconds to the end of the run, the test and the measure of forgetting included; null until the first answers tell. */
   left(now: number): number | null {
     if (this.#progress === null) return null;
     const { stage, iteration, iterations } = this.#progress;
     const [rollouts, training, dev, after] = (['rollouts', 'training', 'dev', 'after'] as const).map((each) => this.#of(each));
     const rest = this.#rest(now);
-    if (stage === 'after' || stage === 'forgetting' || stage === 'close') return rest;
-    if (rest === null || rollouts == null || training == null || dev == null || after == null) return null;
+    if (stage === 'forgetting' || stage === 'close') return rest;
+    const forgetting = this.#of('forgetting');
+    if (stage === 'after') return rest === null ? null : rest + (forgetting ?? 0);
+    if (rest === null || rollouts == null || training == null || dev == null || after == null || forgetting === null) return null;
     const following = { load: dev, before: dev, rollouts: training + dev, layers: training + dev, training: dev, dev: 0 }[stage];
-    return rest + following + (iterations - iteration) * (rollouts + training + dev) + after;
+    return rest + following + (iterations - iteration) * (rollouts + training + dev) + after + forgetting;
   }
 
-  /** Of the stage that is going on: at its own pace, else what it took before. */
+  /** With those that are under way, half done as it were: the first answers would tell of several times as long. */
+  #answered(done: number, total: number): number {
+    return done + Math.min(this.#planned?.together ?? 0, total - done) / 2;
+  }
+
+  /** Of the stage that is going on: at its own pace as far as that tells, else what is expected of it. */
   #rest(now: number): number | null {
     const { stage, done, total } = this.#progress!;
-    if (done > 0 && total > 0) return Math.max(0, (((this.#latest - this.#passBegun) / done) * total - (now - this.#passBegun)) / 1000);
-    const whole = this.#of(stage);
-    return whole === null ? null : Math.max(0, whole - (now - this.#stageBegun) / 1000);
+    const expected = this.#of(stage);
+    const gone = (now - this.#passBegun) / 1000;
+    if (done === 0 || total === 0) return expected === null ? null : Math.max(0, expected - gone);
+    const answered = stage === 'training' || stage === 'forgetting' ? done : this.#answered(done, total);
+    const own = ((this.#latest - this.#passBegun) / 1000 / answered) * total;
+    const trust = expected === null ? 1 : Math.min(1, done / total / TRUSTED);
+    return Math.max(0, trust * own + (1 - trust) * (expected ?? 0) - gone);
   }
 
   /** Seconds of a whole stage: as it was, else as others let expect. */
   #of(stage: Stage): number | null {
     const answers = (count: number | undefined): number | null => (this.#pace === null || count === undefined ? null : this.#pace * count);
-    const { testSize = 1, devSize = 1, rollouts } = this.#planned ?? {};
+    const { testSize = 1, devSize = 1, rollouts, samples = 1, trained, forgetting = 0 } = this.#planned ?? {};
+    const [whole, reply] = [PROMPT + SAMPLED * this.#replyTokens, SAMPLED * this.#replyTokens];
     switch (stage) {
       case 'before':
       case 'after':
@@ -78,12 +129,15 @@ export class TimeLeft {
         );
       case 'dev':
         return this.#taken.get(stage) ?? answers(this.#totals.get('dev') ?? ((this.#totals.get('before') ?? NaN) * devSize) / testSize);
-      case 'rollouts':
-        return this.#taken.get(stage) ?? answers(this.#totals.get(stage) ?? rollouts);
-      case 'training': {
-        const sampling = this.#of('rollouts');
-        return this.#taken.get(stage) ?? (sampling === null ? null : TRAINING_GUESS * sampling);
+      case 'rollouts': {
+        // the samples of a prompt share what is read of it
+        const count = this.#totals.get(stage) ?? rollouts;
+        return this.#taken.get(stage) ?? answers(count === undefined ? undefined : (count * (PROMPT / samples + reply)) / whole);
       }
+      case 'training':
+        return this.#taken.get(stage) ?? answers(trained ?? 0);
+      case 'forgetting':
+        return answers((forgettingTextCount(forgetting) * Math.min(whole, FORGETTING_TEXT)) / whole);
       default:
         return 0; // short beside the others, or not known
     }

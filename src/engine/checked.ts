@@ -1,12 +1,16 @@
 /** How an argument that a caller hands in is checked, once, where it enters. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { plainWords, strangeKeys } from '../wrong-input.js';
 
 /** Parses with a schema. @throws IsoproError INVALID_ARGUMENT naming the field */
 export function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
-  const result = schema.safeParse(value);
+  const result = schema.safeParse(value, { error: plainWords });
   if (result.success) return result.data;
-  const problems = result.error.issues.map((issue) => `${[what, ...issue.path].join('.')}: ${issue.message}`);
+  const problems = result.error.issues.flatMap((issue) => {
+    const said = issue.code === 'unrecognized_keys' ? strangeKeys(schema, issue.path, issue.keys) : [issue.message];
+    return said.map((words) => `${[what, ...issue.path].join('.')}: ${words}`);
+  });
   throw new IsoproError('INVALID_ARGUMENT', problems.join('; '), { cause: result.error });
 }
 

@@ -75,6 +75,11 @@ export interface ForgettingOptions {
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
 
+const paragraphsFor = (prompts: number): number => Math.ceil((PARAGRAPHS * prompts) / GENERAL_PROMPTS);
+
+/** Texts that are gone through: each under the base and under the adapter. */
+export const forgettingTextCount = (prompts: number): number => 2 * (prompts + paragraphsFor(prompts));
+
 const contextOf = ({ contextTokens, info }: Model): number => Math.min(contextTokens, info.trainedContext);
 
 /** What is scored after it: a line feed where the model has no token that begins a text. */
@@ -100,7 +105,7 @@ function commonBeginning(all: readonly Int32Array[]): Int32Array {
 export function forgettingTexts(
   model: Model,
   prompts: number = GENERAL_PROMPTS,
-  paragraphs: number = Math.ceil((PARAGRAPHS * prompts) / GENERAL_PROMPTS),
+  paragraphs: number = paragraphsFor(prompts),
 ): { readonly paragraphs: readonly Int32Array[]; readonly prompts: readonly Int32Array[] } {
   const room = contextOf(model);
   const conversations = readForgettingText('prompts')

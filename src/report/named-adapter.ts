@@ -5,7 +5,7 @@ import { parseReference } from '../registry/names.js';
 import { Registry } from '../registry/registry.js';
 import { requireFit, resolveAdapter, unresolvedError, type Resolved } from '../registry/resolve.js';
 import { findAdapter, type FoundAdapter } from './find-adapter.js';
-import { kindOf, RUNS } from './find-run.js';
+import { kindOf, runFolders, RUNS } from './find-run.js';
 
 export interface NamedAdapter extends FoundAdapter {
   /** Of the registry, where the name is one of its; its bytes were hashed. */
@@ -19,6 +19,21 @@ interface Answering {
 }
 
 const isUnknownRun = (error: unknown): boolean => error instanceof IsoproError && error.code === 'RUN_NOT_FOUND';
+
+/** Runs that a refusal names. */
+const MOST_NAMED = 6;
+
+/** A folder that holds runs is left as it is by findAdapter; nothing could be loaded from it. @throws IsoproError INVALID_ARGUMENT */
+function refuseFolderOfRuns({ file, run }: FoundAdapter): void {
+  if (run !== null || kindOf(file) !== 'folder') return;
+  const runs = runFolders(file);
+  if (runs.length === 0) return;
+  throw new IsoproError('INVALID_ARGUMENT', `${file} holds ${runs.length === 1 ? 'a run' : `${runs.length} runs`} and no adapter`, {
+    remedy:
+      `Name a run: ${runs.slice(-MOST_NAMED).join(', ')}${runs.length > MOST_NAMED ? ', …' : ''}; ` +
+      '`isopro-native runs list` says what each came to.',
+  });
+}
 
 async function inRegistry(name: string, registry: Registry): Promise<NamedAdapter> {
   const found = await resolveAdapter(registry, name);
@@ -41,6 +56,7 @@ export async function nameAdapter(target: string, registry = new Registry(), par
       throw new IsoproError('MODEL_NOT_FOUND', `there is no file ${target}`, {
         remedy: 'Give an adapter in GGUF by its path, a run by its folder or the beginning of its id, or a name in the registry.',
       });
+    refuseFolderOfRuns(found);
     return { ...found, published: null };
   } catch (error) {
     if (reference === null || !isUnknownRun(error)) throw error;

@@ -45,15 +45,24 @@ ${pair(comparison?.byTier[key])}${best !== null && html`<td>${percent(best[1].by
   const none = [before, after].reduce((sum, evaluation) => sum + (evaluation?.summary.none ?? 0), 0);
   const invalid = [before, after].some((evaluation) => evaluation?.summary.valid === false);
   const groups = keys.filter((key) => !tiers.has(key));
+  const several = keys.length === 1 ? [] : keys; // one tier's row is the mean
   return section(
     'result',
     'Before and after',
     html`<p class="note muted">Per cent of frozen test problems solved by greedy decoding, 95 % interval beside. Read once before and
-once after the run. The mean counts each tier once${groups.length > 0 && ', and the tiers of a group, in italics, together once'}.</p>
+once after the run.${
+      several.length > 0 && [
+        ' The mean counts each tier once',
+        groups.length > 0 && ', and the tiers of a group, in italics, together once',
+        '.',
+      ]
+    }</p>
 <div class="wide"><table><thead><tr>${heads(['tier', 'n', 'before', 'after', 'change', 'gained, lost', 'p'])}${
       best !== null && html`<th class="policy">best program</th>`
     }</tr></thead><tbody>
-${keys.slice(0, ROWS).map(row)}<tr class="sum"><td>mean</td><td>${first.summary.n}</td>
+${several.slice(0, ROWS).map(row)}<tr class="sum"><td${several.length === 0 && html` class="tier"`}>${
+      several.length === 0 ? tierName(keys[0]!, run.tiers) : 'mean'
+    }</td><td>${first.summary.n}</td>
 ${cell(before?.summary)}${cell(after?.summary, true)}<td>${points(comparison?.difference?.mean)}</td>
 ${pair(comparison)}${best !== null && html`<td>${percent(best[1].mean)}</td>`}</tr>
 </tbody></table></div>
@@ -72,7 +81,7 @@ ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys, run.tiers)}$
 
 /** Format and skill apart: rates beside accuracy, by tier. */
 function rateTable(rates: readonly TestRate[], keys: readonly string[], tiers: readonly TierInfo[]): Html | null {
-  const columns = keys.slice(0, COLUMNS);
+  const columns = keys.length === 1 ? [] : keys.slice(0, COLUMNS);
   const rows = rates.flatMap(({ name: rate, before, after, change }) => [
     ...(before === null ? [] : [{ rate, when: 'before', of: before, pair: null }]),
     ...(after === null ? [] : [{ rate, when: 'after', of: after, pair: change }]),
@@ -103,7 +112,7 @@ function measureTables(
   keys: readonly string[],
   tiers: readonly TierInfo[],
 ): Html[] {
-  const columns = keys.slice(0, COLUMNS);
+  const columns = keys.length === 1 ? [] : keys.slice(0, COLUMNS);
   return MEASURE_NAMES.flatMap((measure) => {
     const rows = [['before', before] as const, ['after', after] as const, ...policies].flatMap(([who, summary]) => {
       const of = summary?.measures?.[measure];
@@ -128,7 +137,7 @@ ${cells(columns.map((key) => decimal(of.byTier[key]?.mean)))}</tr>
 
 /** What a model must exceed to have learned anything. */
 function policyTable(policies: readonly (readonly [string, Summary])[], keys: readonly string[], tiers: readonly TierInfo[]): Html {
-  const columns = keys.slice(0, COLUMNS);
+  const columns = keys.length === 1 ? [] : keys.slice(0, COLUMNS);
   return html`<h3>Without a model</h3>
 <p class="note muted">Trivial policies, programs of a few lines, on the same problems: per cent solved.</p>
 <div class="wide"><table class="dense"><thead><tr>${heads(['program', 'mean'])}${tierHeads(columns, tiers)}</tr></thead><tbody>

@@ -39,6 +39,10 @@ function table(rows: readonly (readonly string[])[], width: number): string[] {
   );
 }
 
+/** Rows beside the mean: one tier's is the mean. */
+const severalOf = (keys: readonly string[]): readonly string[] => (keys.length === 1 ? [] : keys);
+const meanOf = (keys: readonly string[]): string => (keys.length === 1 ? label(keys[0]!, NAME) : 'mean');
+
 const NAME = 24;
 const POLICY = 32;
 
@@ -65,7 +69,7 @@ export function comparisonTable(
   const lines = table(
     [
       ['tier', 'n', ...(narrow ? [left, right] : [left, '95 %', right, '95 %']), 'change', 'p', 'gained', 'lost'],
-      ...keys.map((key) => {
+      ...severalOf(keys).map((key) => {
         const [was, is, pair] = [valueOf(before.byTier, key), valueOf(after.byTier, key), valueOf(comparison.byTier, key)];
         return [
           label(key, NAME),
@@ -78,7 +82,7 @@ export function comparisonTable(
         ];
       }),
       [
-        'mean',
+        meanOf(keys),
         String(comparison.n),
         ...cells(before, after),
         change(before, after),
@@ -134,8 +138,8 @@ export function policyTable(policies: Readonly<Record<string, Summary>>, tiers: 
   const heads = names.map((name) => label(name, POLICY));
   const first = Math.max(...heads.map(length));
   const cells = [
-    ['mean', ...names.map((name) => percent(policies[name]!.mean))],
-    ...tiers.map((tier) => [label(tier, 12), ...names.map((name) => percent(valueOf(policies[name]!.byTier, tier)?.mean))]),
+    [meanOf(tiers), ...names.map((name) => percent(policies[name]!.mean))],
+    ...severalOf(tiers).map((tier) => [label(tier, 12), ...names.map((name) => percent(valueOf(policies[name]!.byTier, tier)?.mean))]),
   ];
   const lines: string[] = [];
   for (let from = 0; from < cells.length; ) {

@@ -6,8 +6,9 @@ import { RolloutTally } from './derived.js';
 import { constrained, forgetting, heldOut, iterationReport, policies } from './evaluation-records.js';
 import { anyDecision, anyEffect, anyEvaluation, anyStep } from './monitor-records.js';
 import { readRecord } from './record.js';
-import { reference, rollout } from './rollout-records.js';
-import { FailureTally, whyOf, type JudgedReplyText } from '../tasks/failures.js';
+import { Questions } from './question.js';
+import { problem, reference, rollout } from './rollout-records.js';
+import { FailureTally, shortenedReply, whyOf, type Failure, type Failures, type JudgedReplyText } from '../tasks/failures.js';
 
 /** By kind; members that no reader shows are left out. */
 const FORMS = {
@@ -59,11 +60,15 @@ export const rolloutReason = ({ problemId, tier, text, finish, form, verdict }: 
   finish,
 });
 
+const asked = problem.pick({ problemId: true, tier: true, prompt: true, right: true });
+
 /** The records of one pass over a log. */
 export class LoggedRecords {
   readonly rollouts = new RolloutTally();
-  /** Why sampled rollouts do not pass. */
-  readonly failures = new FailureTally();
+  readonly #failing = new FailureTally();
+  readonly #questions = new Questions();
+  /** What the rollouts that follow answer. */
+  #asked: z.output<typeof asked> | null = null;
   readonly #lists: { [K in LoggedKind]?: Logged<K>[] } = {};
   readonly #onRollout: ((gseq: number, rollout: AnyRollout) => void) | undefined;
 
@@ -74,10 +79,14 @@ export class LoggedRecords {
   /** @throws IsoproError LOG_UNREADABLE where it has not the form of its kind; it is then left out */
   take(record: LogRecord): void {
     const { kind } = record.payload;
-    if (kind === 'rollout') {
+    if (kind === 'problem') {
+      this.#asked = asked.safeParse(record.payload).data ?? null;
+      if (this.#asked?.prompt !== undefined) this.#questions.add(this.#asked.tier, this.#asked.prompt);
+    } else if (kind === 'rollout') {
       const counted = readRecord(anyRollout, record);
       this.rollouts.take(counted);
-      this.failures.take(rolloutReason(counted));
+      const { prompt, right } = this.#asked?.problemId === counted.problemId ? this.#asked : {};
+      this.#failing.take({ ...rolloutReason(counted), asked: prompt, right });
       this.#onRollout?.(record.gseq, counted);
     } else if (kind === 'reference') {
       this.rollouts.takeReference(readRecord(reference, record));
@@ -85,6 +94,16 @@ export class LoggedRecords {
       const value = readRecord<unknown>(FORMS[kind as LoggedKind], record);
       ((this.#lists[kind as LoggedKind] ??= []) as unknown[]).push(value);
     }
+  }
+
+  /** Why sampled rollouts do not pass, each example with its question. */
+  get failures(): Failures {
+    const { rows, ...counted } = this.#failing.failures;
+    const told = ({ example, ...row }: Failure): Failure => {
+      if (example?.asked === undefined) return { ...row, example };
+      return { ...row, example: { ...example, asked: shortenedReply(this.#questions.of(example.tier, example.asked)) } };
+    };
+    return { ...counted, rows: rows.map(told) };
   }
 
   /** In the order of the log. */

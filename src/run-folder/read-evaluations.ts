@@ -82,7 +82,7 @@ export function readEvaluations(folder: string): LoggedEvaluations {
         : (policySummaries(named, test, figures) ?? unreadable('the trivial policies were not judged on the test problems')),
     forgetting: forgot === null ? null : loggedForgetting(forgot),
     rollouts: logged.rollouts,
-    failures: logged.failures.failures,
+    failures: logged.failures,
     steps: logged.of('step'),
     rules: logged.of('rule_eval'),
     submission: logged.last('submission'),

@@ -261,7 +261,7 @@ class Taken {
       effects: logged.of('effect'),
       end: endOf(logged.last('session_end')),
       rolloutCount: this.places.length,
-      failures: logged.failures.failures,
+      failures: logged.failures,
       refused: logged.rollouts.refused,
       defects: [...this.defects],
     };

@@ -13,6 +13,8 @@ export const problem = z.object({
   tier: z.string(),
   problem: dictionaryOf(z.unknown()),
   prompt: z.string().optional(),
+  /** Where a table of failures shows a reply to it: a reply that passes, shortened. For readers; nothing is derived from it. */
+  right: z.string().optional(),
   promptIds: z.array(z.int()),
 });
 /** Rollouts: what the rollouts that follow it answer. */

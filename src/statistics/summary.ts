@@ -117,7 +117,10 @@ function ratesOf(
     strata.push(...own.map(({ weight, values }) => ({ weight: weight / slots.length, values })));
   }
   const none = outcomes.filter((outcome) => outcome.kind === 'none').length;
-  return { ...estimate(strata, options), n: outcomes.length - none, none, byTier };
+  // the mean of one tier is its own rate: one figure has one interval
+  const [only] = present.length === 1 ? present : [];
+  const { mean, low, high } = only === undefined ? estimate(strata, options) : byTier[only.id]!;
+  return { mean, low, high, n: outcomes.length - none, none, byTier };
 }
 
 /** The verdicts that `summarise` takes the mean of, with the weight of each tier in it. */

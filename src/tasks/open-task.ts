@@ -22,6 +22,8 @@ export interface OpenTaskOptions extends DataTaskOptions, AskingOptions {
   readonly verifierThreads?: number;
   /** Replies of an episode, at most; as many as the task says where absent. */
   readonly turns?: number;
+  /** What a task in Python prints, as the traceback of what it raises, is not shown: whoever opens it says what went wrong. */
+  readonly silent?: boolean;
 }
 
 const MAX_VERIFIER_THREADS = 64;
@@ -41,7 +43,7 @@ export async function openTask(specifier: string, options: OpenTaskOptions = {})
   }
 }
 
-async function openAsItIs(specifier: string, { verifierThreads, turns, ...given }: OpenTaskOptions): Promise<OpenTask> {
+async function openAsItIs(specifier: string, { verifierThreads, turns, silent, ...given }: OpenTaskOptions): Promise<OpenTask> {
   const data = dataOptionsOf(given);
   if (
     verifierThreads !== undefined &&
@@ -56,7 +58,11 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, ...given 
   const rows = !python && isDataFile(specifier);
   if (python || rows || /[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
     if (!rows) refuseDataOptions(specifier, data);
-    const options = { verifierThreads: verifierThreads ?? 1, ...(turns === undefined ? {} : { turns }) };
+    const options = {
+      verifierThreads: verifierThreads ?? 1,
+      ...(turns === undefined ? {} : { turns }),
+      ...(silent === true ? { silent } : {}),
+    };
     const task = await (python
       ? openPythonTask(specifier, options)
       : rows

@@ -6,6 +6,8 @@ import { requireFile } from '../files.js';
 const PREFIX = 'python:';
 
 export interface PythonModule {
+  /** What it prints is not shown. */
+  readonly silent?: boolean;
   /** What opens it again, wherever this process then is. */
   readonly specifier: string;
   readonly module: string | null;

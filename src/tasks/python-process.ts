@@ -165,7 +165,7 @@ export class PythonProcess extends EventEmitter {
 
   #show(chunk: Buffer): void {
     this.#tail = (this.#tail + chunk.toString('utf8')).slice(-TAIL_CHARACTERS);
-    if (this.#printed > SHOWN_BYTES) return;
+    if (this.#program.silent === true || this.#printed > SHOWN_BYTES) return;
     process.stderr.write(chunk.subarray(0, SHOWN_BYTES - this.#printed));
     this.#printed += chunk.length;
     if (this.#printed > SHOWN_BYTES) process.stderr.write(`\n[${this.#program.specifier} printed more, which is left out]\n`);

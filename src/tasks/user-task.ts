@@ -32,6 +32,7 @@ import { VerifierThreads } from './verifier-threads.js';
 export interface UserTaskOptions {
   readonly verifierThreads: number;
   readonly turns?: number;
+  readonly silent?: boolean;
 }
 
 /** Timeouts and crashes of a member other than the verifier are errors of the task. */
@@ -223,7 +224,7 @@ export async function openUserTask(file: string, options: UserTaskOptions): Prom
  * interpreter or the module is not there
  */
 export async function openPythonTask(specifier: string, options: UserTaskOptions): Promise<OpenTask> {
-  const program = readPythonSpecifier(specifier);
+  const program = { ...readPythonSpecifier(specifier), silent: options.silent === true };
   const sha256Of = (description: TaskDescription): string => (description as PythonDescription).sha256;
   return openInThreads({ path: program.specifier, options: {} }, { kind: 'python', program }, sha256Of, options);
 }

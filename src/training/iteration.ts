@@ -7,6 +7,7 @@ import { temperedLogprobs } from '../algorithms/steps.js';
 import { dictionary } from '../dictionary.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
+import { withQuestions } from '../evaluation/asked.js';
 import { samplingOf } from '../rollouts/answer.js';
 import { allocate } from '../rollouts/allocation.js';
 import { planRollouts } from '../rollouts/plan.js';
@@ -14,7 +15,7 @@ import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
 import { adapterStateRecord, adapterTargets, gateRecord, layersRecord } from '../run-folder/course-records.js';
 import { iterationReportRecord } from '../run-folder/evaluation-records.js';
 import { rolloutReason } from '../run-folder/logged-records.js';
-import { rolloutsRecord } from '../run-folder/rollout-records.js';
+import { rolloutsRecord, type RolloutsRecord } from '../run-folder/rollout-records.js';
 import { isSignificantDrop, pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
 import { FailureTally, type Failures } from '../tasks/failures.js';
@@ -52,12 +53,15 @@ export async function runIteration(
     runSeed: BigInt(settings.seed),
     settings,
   });
-  for (let at = 0; at < records.length; at += APPEND) log.append(records.slice(at, at + APPEND).map(rolloutsRecord));
-  for (const record of records) state.buffer.take(record);
   const reasons = records.flatMap((record) => (record.kind === 'rollout' ? [rolloutReason(record)] : []));
-  refuseUndecided(context.task, reasons);
   const failing = new FailureTally();
   for (const reason of reasons) failing.take(reason);
+  const asked = groups.map(({ problem }) => problem);
+  const failures = await withQuestions(failing.failures, context.task, asked, settings.sampling.style);
+  const told = withRight(records, failures);
+  for (let at = 0; at < told.length; at += APPEND) log.append(told.slice(at, at + APPEND).map(rolloutsRecord));
+  for (const record of records) state.buffer.take(record);
+  refuseUndecided(context.task, reasons);
   const rolloutSeconds = clock();
 
   await context.model.releaseContext();
@@ -139,7 +143,16 @@ export async function runIteration(
     tokens: { sampled: sampledTokens, trained: tokens },
   };
   log.append([iterationReportRecord(result)]);
-  return { report: result, failures: failing.failures };
+  return { report: result, failures };
+}
+
+/** With a reply that passes to each problem that the table of failures shows. */
+function withRight(records: readonly RolloutsRecord[], { rows }: Failures): RolloutsRecord[] {
+  const rights = new Map(rows.flatMap(({ example }) => (example?.right === undefined ? [] : [[example.problemId, example.right]])));
+  return records.map((record) => {
+    const right = record.kind === 'problem' ? rights.get(record.problemId) : undefined;
+    return record.kind !== 'problem' || right === undefined ? record : { ...record, right };
+  });
 }
 
 async function sample(context: RunContext, state: RunState, iteration: number): ReturnType<typeof sampleRollouts> {

@@ -8,6 +8,7 @@ import { GENERAL_PROMPTS } from '../evaluation/forgetting.js';
 import { readJson } from '../files.js';
 import type { Seed } from '../engine/seed.js';
 import { didYouMean } from '../nearest.js';
+import { plainWords } from '../wrong-input.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { PROFILE_PATIENCE } from '../monitor/rules.js';
 import { LORA_TARGETS } from '../engine/training-request.js';
@@ -302,7 +303,10 @@ function complaints({ issues }: z.ZodError, given: unknown): string[] {
       const meant = Object.entries(runSettings.shape).flatMap(([part, field]) =>
         field instanceof z.ZodPrefault && Object.hasOwn(field.unwrap().shape, key) ? [`${part}.${key}`] : [],
       );
-      return `${path}: there is no such setting${meant.length === 0 ? '' : `, it is ${meant.join(' or ')}`}`;
+      const part = at === '' ? runSettings : runSettings.shape[at as keyof typeof runSettings.shape];
+      const known = part instanceof z.ZodPrefault ? part.unwrap().shape : part instanceof z.ZodObject ? part.shape : {};
+      const instead = meant.length === 0 ? didYouMean(key, Object.keys(known)) : `, it is ${meant.join(' or ')}`;
+      return `${path}: there is no such setting${instead}`;
     });
   });
 }
@@ -315,7 +319,7 @@ function complaints({ issues }: z.ZodError, given: unknown): string[] {
  */
 export function resolveSettings(given: RunSettingsInput): RunSettings {
   const merged = isPart(given) ? mergeSettings(given) : given;
-  const parsed = runSettings.safeParse(merged);
+  const parsed = runSettings.safeParse(merged, { error: plainWords });
   if (!parsed.success) return complain(complaints(parsed.error, merged));
   const { profile: asked, model: of } = parsed.data;
   const profile = asked !== 'auto' ? asked : of.name === EMBEDDED_MODEL ? 'embedded' : 'downloaded';

@@ -7,6 +7,7 @@ import { expect, test } from '@jest/globals';
 import { withContextRemedy } from '../../src/engine/context-overflow.js';
 import { missingAddonRemedy } from '../../src/engine/addon.js';
 import { wrongNumber } from '../../src/cli/misuse.js';
+import { checkBatchRequest, checkRequest } from '../../src/engine/generate-request.js';
 import { IsoproError } from '../../src/errors.js';
 import { nearest } from '../../src/nearest.js';
 import { readCheck } from '../../src/tasks/data/named-check.js';
@@ -40,6 +41,8 @@ test('misspelt commands, actions, options and choices name the nearest; no error
     [['models', 'inspct'], /^There is no command inspct; did you mean inspect\?$/m],
     [['eval', '--max-tokenz', '5', '--perTeir=3'], /--max-tokenz; did you mean --max-tokens\?\n.*--per-teir; did you mean --per-tier\?$/m],
     [['run', '--iterations', 'abc'], /^--iterations takes a number, not abc$/m],
+    [['run', '--rollouts', '0'], /^--rollouts: takes at least 1, not 0$/m],
+    [['run', '--top-p', '1.5', '--rank', '2.5'], /^--top-p: takes at most 1, not 1\.5\n--rank: takes a whole number, not 2\.5$/m],
     [['eval', '--set', 'tets'], /did you mean test\?$/m],
     [['eval', '--no-such-flag'], /^There is no option --no-such-flag$/m],
     [['generate', 'One, two or "three, four"?'], /^There is no argument One, two.*; a prompt is given as --prompt TEXT$/m],
@@ -111,6 +114,45 @@ test('a value that is none of those there are names the nearest, wherever it is 
     expect(message).toMatch(new RegExp(`; did you mean ${meant}\\?$`));
   for (const message of [await said(() => readCheck('zzzzzz')), await settings({ iterations: 'three' })])
     expect(message).not.toMatch(/mean/);
+});
+
+test('a key of a request that is none says where it belongs, or names the nearest', () => {
+  const said = (check: () => unknown): string => {
+    try {
+      check();
+    } catch (error) {
+      expect((error as IsoproError).code).toBe('INVALID_ARGUMENT');
+      return (error as Error).message;
+    }
+    throw new Error('nothing was refused');
+  };
+  const batch = (given: object): string => said(() => checkBatchRequest({ prompt: 'x', ...given }));
+  for (const key of ['temperature', 'topP', 'seed'])
+    expect(batch({ [key]: 0 })).toBe(`request: there is no "${key}"; it belongs in sampling: { sampling: { ${key} } }`);
+  expect(batch({ maxToken: 5 })).toBe('request: there is no "maxToken"; did you mean maxTokens?');
+  expect(batch({ sampling: { temprature: 0 } })).toBe('request.sampling: there is no "temprature"; did you mean temperature?');
+  expect(batch({ zzzz: 0 })).toBe('request: there is no "zzzz"');
+  expect(batch({ maxTokens: 0 })).toBe('request.maxTokens: takes at least 1, not 0');
+  expect(said(() => checkRequest({ prompts: ['x'], temperature: 0 } as never))).toMatch(/; it belongs in sampling/);
+  expect(said(() => resolveSettings({ sampling: { rolouts: 8 } } as never))).toMatch(/there is no such setting; did you mean rollouts\?$/);
+});
+
+test('a folder of runs, a run without its log and a page of the documentation are named as what helps', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'isopro-named-'));
+  mkdirSync(path.join(folder, 'runs', 'first'), { recursive: true });
+  writeFileSync(path.join(folder, 'runs', 'first', 'manifest.json'), '{}');
+  writeFileSync(path.join(folder, 'rows.csv'), 'prompt,answer\na,1\nb\n');
+  const [adapter, rows] = runLines(
+    [
+      ['eval', '--adapter', 'runs'],
+      ['tasks', 'check', 'rows.csv'],
+    ],
+    folder,
+  );
+  expect(adapter!.stderr.replace(/\s+/g, ' ')).toMatch(/runs holds a run and no adapter .*Name a run: runs\/first/);
+  const page = /`([^`]+own-data\.md)`/.exec(rows!.stderr.replace(/\n {2,}/g, ''))![1]!;
+  expect(readFileSync(path.resolve(folder, page), 'utf8')).toMatch(/^# /);
+  rmSync(folder, { recursive: true });
 });
 
 test('what is no number is refused by what was typed', () => {

@@ -61,6 +61,41 @@ describe('the time left', () => {
     expect(time.left(10_000)!).toBeGreaterThanOrEqual(30 + 4 * 20 + 40 + 3 * 60);
   });
 
+  test('is about right where stages are unequal, answers end eight at a time, and forgetting is a fifth of the run', () => {
+    // seconds a unit as a run of SmolLM2-135M on rows of a table had them, each stage another one
+    const STAGES: readonly (readonly [Stage, iteration: number, units: number, each: number, tokens: number])[] = [
+      ['before', 0, 40, 1, 16],
+      ['dev', 0, 24, 0.8, 16],
+      ...[1, 2].flatMap((i) => [
+        ['rollouts', i, 128, 0.47, 16] as const,
+        ['training', i, 12, 12.5, 0] as const,
+        ['dev', i, 24, 1, 12] as const,
+      ]),
+      ['after', 2, 40, 0.9, 12],
+      ['forgetting', 2, 232, 0.74, 0],
+    ];
+    const WHOLE_RUN = STAGES.reduce((sum, [, , units, each]) => sum + units * each, 0);
+    const time = new TimeLeft({ testSize: 40, devSize: 24, rollouts: 128, samples: 4, together: 8, trained: 192, forgetting: 100 });
+    const ratios: { readonly iteration: number; readonly ratio: number }[] = [];
+    let begun = 0;
+    for (const [stage, iteration, units, each, tokens] of STAGES) {
+      const together = stage === 'training' ? 1 : 8;
+      // nothing is heard of a stage before its first answers end, the first stage excepted
+      for (let done = stage === 'before' ? 0 : 1; done <= units; done++) {
+        const seconds = begun + Math.min(units, Math.ceil(done / together) * together) * each + done / 1000;
+        time.take({ ...at(stage, iteration, done, units, { tokens: tokens * done }), iterations: 2 }, 1000 * seconds);
+        const [left, rest] = [time.left(1000 * seconds), WHOLE_RUN - seconds];
+        if (done > 0 && rest > 60) ratios.push({ iteration, ratio: left! / rest });
+      }
+      begun += units * each;
+    }
+    expect(ratios.length).toBeGreaterThan(400);
+    for (const { ratio } of ratios) expect([ratio, ratio > 0.5 && ratio < 2]).toEqual([ratio, true]);
+    // from a quarter of the first evaluation on
+    for (const { ratio } of ratios.slice(10)) expect([ratio, ratio > 0.6 && ratio < 1.5]).toEqual([ratio, true]);
+    for (const { iteration, ratio } of ratios) if (iteration === 2) expect([ratio, ratio > 0.7 && ratio < 1.4]).toEqual([ratio, true]);
+  });
+
   test('goes down while nothing is reported', () => {
     const time = new TimeLeft(PLANNED);
     time.take(at('before', 0, 0, 40), 0);

@@ -12,6 +12,7 @@ import { readManifest } from '../../src/run-folder/manifest.js';
 import { runPaths } from '../../src/run-folder/paths.js';
 import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
+import { readResult } from '../../src/training/result.js';
 import { run } from '../../src/training/run.js';
 import { MAIN } from '../cli/run-cli.js';
 import { shortestRun, writeLetterModel } from '../models/letters.js';
@@ -55,6 +56,11 @@ test('a run is judged from a copy of its data and split, and not from other data
   expect([start.sets.test.origin, start.task.file]).toEqual(['split', expect.stringMatching(/^[0-9a-f]{64}$/)]);
   expect(readFileSync(path.join(out, 'manifest.json'), 'utf8')).not.toContain(folder);
   expect(existsSync(`${data}.split.json`)).toBe(true);
+  // a reader of the table of failures sees what was asked and what would have been right, of rollouts as of test problems
+  const { rows } = readResult(out).failures.rollouts;
+  expect(rows.length).toBeGreaterThan(0);
+  for (const { example } of rows)
+    expect(example).toMatchObject({ asked: expect.stringMatching(/^[a-z]+ [a-z]+: say a letter$/), right: 'C.' });
 
   const copy = path.join(folder, 'home', 'letters.csv.jsonl');
   for (const suffix of ['', '.split.json']) copyFileSync(`${data}${suffix}`, `${copy}${suffix}`);
@@ -128,7 +134,10 @@ test('a run is judged from a copy of its data and split, and not from other data
     };
     const run = `npx isopro-native run --config ${file('run.json')} --out ${file('printed')}`;
     const [judge, evaluate] = typed(run).split('next:\n')[1]!.trim().split('\n');
-    const { test: tested } = JSON.parse(typed(run, '--json')) as { test: { after: { mean: number } } };
+    const again = JSON.parse(typed(run, '--json')) as { nothingRun: boolean; test: { after: { mean: number } } };
+    const { test: tested } = again;
+    expect(again.nothingRun).toBe(true);
+    expect(typed(run)).toMatch(/^The run in .* had ended already: nothing was run\./);
     expect(tested.after.mean).toBeGreaterThan(0);
     expect(typed(judge!)).toMatch(/^PASS/m);
     expect(JSON.parse(typed(evaluate!, '--json'))).toMatchObject({ accuracy: { mean: tested.after.mean } });

@@ -132,7 +132,8 @@ TEST(gguf_what_the_format_forbids_is_named) {
   CHECK_SAYS((tensor("t", {std::uint64_t{1} << 40, std::uint64_t{1} << 40}, 0, 0).parse()), "MODEL_CORRUPT", "dimension of");
   CHECK_SAYS((tensor("t", {std::uint64_t{1} << 63}, 0, 0).parse()), "MODEL_CORRUPT", "dimension of");
   CHECK_SAYS((tensor("t", {4}, 0, 32).parse()), "MODEL_CORRUPT", "offset 32 instead of 0");
-  CHECK_SAYS((tensor("t", {4096}, 0, 0).parse()), "MODEL_CORRUPT", "ends within tensor");
+  CHECK_SAYS((tensor("t", {4096}, 0, 0).parse()), "MODEL_CORRUPT", "cut off within tensor");
+  CHECK_SAYS((tensor("t", {4096}, 0, 0).parse()), "MODEL_CORRUPT", "it has 4096 of 16448 bytes");  // 24 + 33 of the header, padded to 64
   CHECK_SAYS((tensor(std::string(64, 'x'), {4}, 0, 0).parse()), "MODEL_CORRUPT", "no valid name");
 }
 

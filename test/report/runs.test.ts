@@ -14,7 +14,7 @@ import { findRun, findRunOrPath } from '../../src/report/find-run.js';
 import { comparisonTable, resultTable } from '../../src/report/terminal.js';
 import { terminalStyle } from '../../src/report/terminal-style.js';
 import { strayEvaluation } from '../../src/run-folder/derived.js';
-import { mcnemarExact } from '../../src/statistics/index.js';
+import { mcnemarExact, summarise, type Summary } from '../../src/statistics/index.js';
 import { readResult } from '../../src/training/result.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
 import { HOSTILE } from '../models/hostile.js';
@@ -307,6 +307,21 @@ describe('tables in a terminal', () => {
     for (const line of table.filter((each) => !each.startsWith('trivial'))) expect([...line].length).toBeLessThanOrEqual(width);
     expect(text).toMatch(/^tier +n +before/m);
     expect(text.indexOf('T3')).toBeLessThan(text.indexOf('T4sr')); // the task's order, not the alphabet's
+  });
+
+  test('has one row and one interval where there is one tier, which is the mean', () => {
+    const verdicts = (passed: number) =>
+      Array.from({ length: 15 }, (_, i) => ({ tier: 'all', kind: i < passed ? 'pass' : 'fail' }) as const);
+    const [before, after] = [verdicts(3), verdicts(6)].map((all) => summarise(all, [{ id: 'all' }], { seed: 1n })) as [Summary, Summary];
+    const { low, high } = before.byTier.all!;
+    expect([before.low, before.high]).toEqual([low, high]);
+    const pair = { n: 15, gained: 3, lost: 0, p: 0.25 };
+    const text = comparisonTable(before, after, { ...pair, difference: null, readings: {}, byTier: { all: pair } }, ['before', 'after'], {
+      width: 100,
+      color: false,
+    });
+    expect(text.split('\n').map((line) => line.trim().split(/ {2,}/)[0])).toEqual(['tier', 'all']);
+    expect(text).toMatch(/^all +15 +20\.0 +7\.0[–-]45\.2 +40\.0/m);
   });
 
   test('colour only on a terminal, and not where NO_COLOR is set', () => {

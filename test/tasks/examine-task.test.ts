@@ -246,6 +246,15 @@ describe('tasks new', () => {
     const wrong = await runCli(['tasks', 'new', unwritten, '--answer', 'a plus b']);
     expect([wrong.code, existsSync(unwritten)]).toEqual([2, false]);
     expect(wrong.stderr).toMatch(/^--answer: "a plus b" does not work in unwritten.ts, which is not written: /);
+    for (const [answer, why] of [
+      ['a +', 'SyntaxError'],
+      ['c', 'NameError'],
+    ] as const) {
+      const python = await runCli(['tasks', 'new', join(folder, 'unwritten.py'), '--answer', answer]);
+      expect([python.code, existsSync(join(folder, 'unwritten.py'))]).toEqual([2, false]);
+      expect(python.stderr).toMatch(new RegExp(`^--answer: .* does not work in unwritten.py, which is not written: .*${why}`));
+      expect(python.stderr.trim().split('\n').length).toBe(2);
+    }
     const checked = await runCli(['tasks', 'check', '--task', file, '--count', '4', '--json']);
     expect(checked.code).toBe(0);
     expect(JSON.parse(checked.stdout)).toMatchObject({ task: 'times', findings: [] });

@@ -9,6 +9,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { canonicalJson, type Json } from '../../canonical-json.js';
+import { checked } from '../../engine/checked.js';
 import { IsoproError } from '../../errors.js';
 import { hasEnded, makeFolder } from '../../files.js';
 import { shellWord } from '../../shell-word.js';
@@ -336,12 +337,7 @@ export class JobQueue {
       throw new NotAllowed('kind_not_allowed', 'kind', `${kind.id}: it changes what others ask for, and needs a key that may all`);
     if (limited(JSON.stringify(settings ?? {})))
       throw new IsoproError('INVALID_ARGUMENT', `settings: they have more than ${LONGEST_SETTINGS} characters, or one that is no text`);
-    const parsed = kind.settings.safeParse(settings ?? {});
-    if (!parsed.success) {
-      const said = parsed.error.issues.map((issue) => `${['settings', ...issue.path].join('.')}: ${issue.message}`);
-      throw new IsoproError('INVALID_ARGUMENT', said.join('; '));
-    }
-    return { kind, prepared: await kind.prepare(parsed.data, this.#placeOf(asker, id)) };
+    return { kind, prepared: await kind.prepare(checked(kind.settings, settings ?? {}, 'settings'), this.#placeOf(asker, id)) };
   }
 
   #placeOf(asker: Asker, id: string): Place {
