@@ -94,6 +94,11 @@ export const adaptersPromoteCommand = defineCommand({
       })
       .option('gate', { type: 'number', requiresArg: true, describe: 'a gate that was begun; alone: one that has accepted' })
       .option('evidence', { type: 'string', requiresArg: true, describe: 'JSON file of its trials: {seed, trials, guards}' })
+      .option('guards', {
+        type: 'string',
+        requiresArg: true,
+        describe: 'with --gate and --problems: JSON file with trials of its other guards, as `truth guards` writes it',
+      })
       .option('force', { type: 'boolean', default: false, describe: 'without a gate; it is on record' })
       .option('canary', {
         type: 'number',
@@ -118,6 +123,10 @@ export const adaptersPromoteCommand = defineCommand({
       .example('$0 adapters promote sql@challenger --as sql --problems 200', 'a gate against the champion: draw, measure, decide, move')
       .example('$0 adapters promote sql@challenger --as sql --open', 'begin one that is measured elsewhere')
       .example('$0 adapters promote sql@challenger --as sql --gate 2 --evidence trials.json', 'decide it, and move where it accepts')
+      .example(
+        '$0 adapters promote sql@challenger --as sql --gate 2 --problems 200 --guards runs/guards-2/evidence.json',
+        'with guards of beliefs (`truth guards --gate 2`)',
+      )
       .example('$0 adapters promote sql@challenger --as sql --problems 200 --canary 0.1', 'a tenth of the keys get it at first')
       .example('$0 adapters promote 3f2a9c --as sql --force --reason "the first one"', 'without a gate'),
   handler: async ({
@@ -125,6 +134,7 @@ export const adaptersPromoteCommand = defineCommand({
     as,
     policy,
     evidence,
+    guards,
     problems,
     model,
     task,
@@ -141,6 +151,8 @@ export const adaptersPromoteCommand = defineCommand({
     const { slot, alias } = aliasOf(as);
     let way = wayOf({ ...argv, policy, evidence, problems, force }, aliasText(slot, alias), alias === CHAMPION);
     if (argv.resume && way !== 'problems') throw new UsageError('--resume goes with --problems.');
+    if (guards !== undefined && (way !== 'problems' || argv.gate === undefined))
+      throw new UsageError('--guards goes with --gate and --problems: they are measured with the seed of a gate that was begun.');
     if (!(wait >= 0 && wait <= 86_400)) throw new UsageError(`--wait: expected 0 to 86,400 seconds, got ${wait}`);
     const terms = canary === undefined && probation === undefined ? {} : { probation: probationTerms(canary, probation) };
     const registry = registryOf(argv);
@@ -172,7 +184,9 @@ export const adaptersPromoteCommand = defineCommand({
       decision = await decideGate(registry, gate!, checked(trialsFile, readJson(evidence!), 'evidence') as unknown as GateTrials);
     if (way === 'problems') {
       using progress = new Progress({ label: 'measuring', unit: 'problems' });
-      const measured = await measureGate(registry, gate!, measureOptionsOf({ problems: problems!, model, task, threads }, progress));
+      const others = guards === undefined ? {} : { guards: checked(trialsFile, readJson(guards), 'guards') as unknown as GateTrials };
+      const options = measureOptionsOf({ problems: problems!, model, task, threads }, progress);
+      const measured = await measureGate(registry, gate!, { ...options, ...others });
       progress.clear();
       ({ decision } = measured);
     }

@@ -8,20 +8,26 @@ import { terminalStyle } from '../report/terminal-style.js';
 import { findRunOrPath } from '../report/find-run.js';
 import { isTruthRun } from '../truth-seeking/run/folder.js';
 import { judgeTruthRun } from '../truth-seeking/run/judge.js';
+import { isBeliefGuards, judgeBeliefGuards } from '../jobs/belief-guards.js';
 import { defineCommand } from './command.js';
 import { judgeText, STEP_TITLES } from './judge-screen.js';
 import { interrupted, interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { checkOption, verifierThreadsOption } from './tasks-generate.js';
-import { truthJudgementText } from './truth-screen.js';
+import { registryOf, registryOption } from './registry-flags.js';
+import { guardsJudgementText, truthJudgementText } from './truth-screen.js';
 
 const EXIT = { pass: 0, not_ended: 3, hard_fail: 4, not_verified: 5 } as const;
 
+interface Flags {
+  readonly key: string | undefined;
+  readonly head: readonly string[] | undefined;
+  readonly registry: string | undefined;
+  readonly json: boolean;
+}
+
 /** A run of truth-seeking needs neither model nor task: every score follows from its records. */
-async function judgeTruth(
-  folder: string,
-  { key, head, json }: { readonly key: string | undefined; readonly head: readonly string[] | undefined; readonly json: boolean },
-): Promise<void> {
+async function judgeTruth(folder: string, { key, head, json }: Pick<Flags, 'key' | 'head' | 'json'>): Promise<void> {
   refuseKeyInside(folder, key);
   const found = await judgeTruthRun({
     folder,
@@ -31,6 +37,19 @@ async function judgeTruth(
   });
   if (json) printJson(found);
   else process.stdout.write(truthJudgementText(found, terminalStyle(process.stdout)));
+  process.exitCode = EXIT[found.verdict];
+}
+
+/** Both runs that guards of beliefs follow from, and the gate that they are for. */
+async function judgeGuards(
+  folder: string,
+  { key, head, registry, json }: Pick<Flags, 'key' | 'head' | 'registry' | 'json'>,
+): Promise<void> {
+  refuseKeyInside(folder, key);
+  const trust = { ...(key === undefined ? {} : { keyFile: key }), ...(head === undefined ? {} : { headFiles: head }) };
+  const found = await judgeBeliefGuards({ folder, ...trust, signal: interruption() }, registryOf({ registry }));
+  if (json) printJson(found);
+  else process.stdout.write(guardsJudgementText(found, terminalStyle(process.stdout)));
   process.exitCode = EXIT[found.verdict];
 }
 
@@ -61,6 +80,7 @@ export const judgeCommand = defineCommand({
         describe: 'which test accuracies are measured again',
       })
       .option('verifier-threads', verifierThreadsOption)
+      .option('registry', { ...registryOption, describe: 'of what `truth guards` made: registry of its gate' })
       .option('trace', {
         type: 'string',
         requiresArg: true,
@@ -72,10 +92,11 @@ export const judgeCommand = defineCommand({
       )
       .example('$0 judge runs/3f2a --key witness.pub', 'a run of somebody else, with the key that they publish')
       .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation'),
-  handler: async ({ run, model, key, head, task, check, target, heldOut, verifierThreads, trace, json }) => {
+  handler: async ({ run, model, key, head, task, check, target, heldOut, verifierThreads, registry, trace, json }) => {
     if (trace !== undefined) requireTarget(trace);
     const folder = findRunOrPath(run);
     if (isTruthRun(folder)) return judgeTruth(folder, { key, head, json });
+    if (isBeliefGuards(folder)) return judgeGuards(folder, { key, head, registry, json });
     let report: JudgeReport;
     {
       using step = new Progress({ label: 'judging', unit: 'steps' });

@@ -1,4 +1,5 @@
 /** What the commands of `truth` print. */
+import type { BeliefGuardsJudgement } from '../jobs/belief-guards.js';
 import { label } from '../report/hostile-text.js';
 import { setupText } from '../report/setup-text.js';
 import { painted, wrapped, type TerminalStyle } from '../report/terminal-style.js';
@@ -110,6 +111,22 @@ const VERDICTS: Readonly<Record<TruthJudgement['verdict'], string>> = {
   not_ended: 'NOT ENDED',
   hard_fail: 'HARD FAIL',
 };
+
+/** What `judge` prints of guards of beliefs. */
+export function guardsJudgementText({ gate, verdict, failure, ...of }: BeliefGuardsJudgement, style: TerminalStyle): string {
+  const sides = (['challenger', 'incumbent'] as const).map(
+    (side) => `${side}: ${of[side].trajectories} trajectories, ${of[side].readouts} readouts of beliefs`,
+  );
+  const word =
+    verdict === 'not_verified'
+      ? 'NOT VERIFIED'
+      : verdict === 'pass'
+        ? `PASS: every trial for gate ${gate} was found again here`
+        : VERDICTS[verdict];
+  const why = failure === null ? '' : `: ${label(failure, 300)}`;
+  const paint = verdict === 'pass' ? 'good' : verdict === 'not_verified' ? 'fair' : 'bad';
+  return [...sides, painted(wrapped(`${word}${why}`, style, 2), paint, style), ''].join('\n');
+}
 
 /** What `judge` prints of a run of truth-seeking. */
 export function truthJudgementText({ verdict, failure, trust, ...counts }: TruthJudgement, style: TerminalStyle): string {

@@ -2,6 +2,7 @@ import { defineCommand } from './command.js';
 import { truthBeliefsCommand, truthEvaluateCommand } from './truth-again.js';
 import { truthAnalyzeCommand } from './truth-analyze.js';
 import { truthDomainsCommand } from './truth-domains.js';
+import { truthGuardsCommand } from './truth-guards.js';
 import { truthLabelsCommand } from './truth-labels.js';
 import { truthOracleCommand } from './truth-oracle.js';
 import { truthReportCommand } from './truth-report.js';
@@ -15,7 +16,7 @@ export const truthCommand = defineCommand({
     yargs
       .command([
         ...[truthRunCommand, truthBeliefsCommand, truthEvaluateCommand, truthAnalyzeCommand, truthReportCommand],
-        ...[truthTrainCommand, truthLabelsCommand, truthDomainsCommand, truthOracleCommand],
+        ...[truthTrainCommand, truthLabelsCommand, truthGuardsCommand, truthDomainsCommand, truthOracleCommand],
       ])
       .demandCommand(1, 'Name an action; `isopro-native truth --help` lists them.')
       .example('$0 truth run --domain urns --problems 8', 'beliefs of the embedded model about urns'),

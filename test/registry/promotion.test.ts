@@ -70,6 +70,17 @@ test('A8: train and publish, a measured gate, in use by name; what changes nothi
   expect(new Set(trials.map(({ score }) => score))).toEqual(new Set([0.5])); // the task's own scores, which the policy is about
   expect(guards!['length']).toHaveLength(trials.length);
   expect(new Set(guards!['length']!.map(({ score }) => score))).toEqual(new Set([2])); // the letter and the end
+  // guards that were measured elsewhere come with the seed of the gate
+  const third = await openGate(registry, { slot, challenger: nothing.id, policy: { ...policy, guards: [length, elsewhere] } });
+  const of = (version: string) => ({ version, task: 'texts', epoch: '1', verifier: 'v', problem: 'a', score: 1 });
+  const both = { forgetting: [nothing.id, result.published].map(of) };
+  const foreigner = measureGate(registry, third.gate, { ...asked, guards: { seed: second.seed!, guards: both } });
+  await expect(foreigner).rejects.toMatchObject({
+    code: 'REGISTRY_REFUSED',
+    message: expect.stringContaining('the guards are of the seed'),
+  });
+  const guarded = await measureGate(registry, third.gate, { ...asked, guards: { seed: third.seed!, guards: both } });
+  expect(guarded.decision.guards.map(({ name }) => name)).toEqual(['length', 'forgetting']);
   await expect(registry.move({ slot, id: nothing.id, gate: second.gate })).rejects.toMatchObject({ code: 'REGISTRY_REFUSED' });
   expect((await resolveAdapter(registry, 'letters@champion')).ok).toBe(true);
   expect((await validateRegistry(registry)).defects).toEqual([]);

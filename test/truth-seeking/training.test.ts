@@ -7,7 +7,14 @@ import type { TrajectoryScores } from '../../src/truth-seeking/analysis/trajecto
 import { EXPLOITS } from '../../src/truth-seeking/domains/exploits.js';
 import { martingale } from '../../src/truth-seeking/strategies/martingale.js';
 import task from '../../src/truth-seeking/training/belief-task.js';
-import { beliefGuards, beliefMargins, beliefTrials, type BeliefEvidence } from '../../src/truth-seeking/training/guards.js';
+import {
+  beliefGuards,
+  beliefMargins,
+  beliefScores,
+  beliefTrials,
+  onSameQuestions,
+  type BeliefEvidence,
+} from '../../src/truth-seeking/training/guards.js';
 import { centred, readoutReward } from '../../src/truth-seeking/training/readout-training.js';
 import { selectFewShot, selectForTraining, trainedName, trainingRow, type Selectable } from '../../src/truth-seeking/training/select.js';
 
@@ -148,6 +155,7 @@ describe('guards', () => {
   const measured = (i: number, beliefs: readonly number[], errors: readonly (readonly number[])[] = beliefs.map(() => [0, 0])) => {
     const own = beliefs.map((belief, at) => errors[at]!.map((error) => belief + error));
     return {
+      problemId: `p${i}`,
       path: { trajectoryId: `t${i}`, problemId: `p${i}`, beliefs: own.map((values) => mean(values)), measured: own },
       target: (i % 2) as 0 | 1,
     };
@@ -204,8 +212,31 @@ describe('guards', () => {
     expect(found.decision).toBe('rejected');
   });
 
+  test('what one version cannot be read of costs it the most; what neither can be is asked of nobody', () => {
+    const lost = (name: string, ...which: number[]): BeliefEvidence => {
+      const of = evidence(name);
+      return {
+        ...of,
+        paths: of.paths.map((each, i) => (which.includes(i) ? { ...each, path: null } : each)),
+        asked: of.asked.map((each, i) => (which.includes(i) ? { ...each, thrice: null } : each)),
+      };
+    };
+    const [one, other] = onSameQuestions([lost('new', 3, 5), lost('base', 5)]);
+    expect([one.paths.length, other.paths.length, one.asked.length, other.asked.length]).toEqual([399, 399, 199, 199]);
+    const [of, beside] = [beliefTrials(one), beliefTrials(other)];
+    const at = (trials: readonly { problem: string }[], problem: string) => trials.find((each) => each.problem === problem);
+    for (const [name, cost] of Object.entries({ brier: 1, 'opinion-shift': 1, 'quality-change': 2 })) {
+      expect(at(of[name as 'brier'], 'p3')).toMatchObject({ score: cost });
+      expect((at(beside[name as 'brier'], 'p3') as unknown as { score: number }).score).toBeLessThan(cost);
+      expect(at(of[name as 'brier'], 'p5')).toBeUndefined();
+    }
+    expect(of.slope[0]).toMatchObject({ problem: 'block 1', score: 1 });
+    expect(beside.slope[0]!.score).toBeCloseTo(0, 9);
+    expect(at(beliefScores(one), 'p3')).toMatchObject({ score: 0 });
+  });
+
   test('slopes are those of blocks, without the noise of the readout; a block without one is an error, not a 0', () => {
-    const moved = evidence('new').paths.map(({ path }) => [path.beliefs[0]!, path.beliefs[0]! + 0.3 * (path.beliefs[0]! - 0.5)]);
+    const moved = evidence('new').paths.map(({ path }) => [path!.beliefs[0]!, path!.beliefs[0]! + 0.3 * (path!.beliefs[0]! - 0.5)]);
     const slopesOf = (paths: BeliefEvidence['paths']) => beliefTrials(evidence('new', { paths })).slope;
     const exact = slopesOf(moved.map((beliefs, i) => measured(i, beliefs)));
     expect(exact).toHaveLength(20);
@@ -228,7 +259,11 @@ describe('guards', () => {
     );
     expect(plain.value).toBeCloseTo(0.04, 10);
     for (const { score } of slopesOf(noisy)) expect(score).toBeCloseTo(0.3, 10);
-    const once = moved.map((beliefs, i) => ({ path: { trajectoryId: `t${i}`, problemId: `p${i}`, beliefs }, target: null }));
+    const once = moved.map((beliefs, i) => ({
+      problemId: `p${i}`,
+      path: { trajectoryId: `t${i}`, problemId: `p${i}`, beliefs },
+      target: null,
+    }));
     expect(slopesOf(once)[0]).toMatchObject({ error: expect.stringContaining('at least twice') });
     expect(slopesOf(moved.map((_, i) => measured(i, [0.5, 0.6])))[0]).toMatchObject({ error: 'the beliefs before do not vary' });
     const [alone] = slopesOf(

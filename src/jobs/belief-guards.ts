@@ -1,0 +1,311 @@
+/**
+ * Guards of beliefs of a gate on record (`truth-seeking/training/guards`): both of its versions reason about the same questions, which are
+ * drawn with the gate's seed of the part that nothing is trained on, each in a run with a signed log. Trials follow from the two runs.
+ */
+import { hash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import path from 'node:path';
+import { z } from 'zod';
+import { asJson, canonicalJson, type Json } from '../canonical-json.js';
+import { writeFileAtomically } from '../engine/atomic-file.js';
+import { loadModel } from '../engine/model.js';
+import { IsoproError } from '../errors.js';
+import { makeFolder, readJson, readText } from '../files.js';
+import type { GatePolicy, TrialInput } from '../gate/index.js';
+import { deriveSeed } from '../random.js';
+import { jsonDifferences } from '../run-folder/manifest.js';
+import { BASE_VERSION, type GateTrials } from '../registry/gates.js';
+import type { Registry } from '../registry/registry.js';
+import { requireFit } from '../registry/resolve.js';
+import { isOpen, type GateState } from '../registry/state.js';
+import { sha256 } from '../registry/record.js';
+import type { BeliefPath } from '../truth-seeking/beliefs/belief.js';
+import { beliefPath, type Readout } from '../truth-seeking/beliefs/readout.js';
+import { localPolicy } from '../truth-seeking/local-policy.js';
+import { targetOf, type BinaryProblem } from '../truth-seeking/problem.js';
+import { readTruthConfig, type TruthConfig } from '../truth-seeking/run/config.js';
+import { isTruthRun, readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
+import { judgeTruthRun, type TruthJudgement, type TruthJudgeOptions } from '../truth-seeking/run/judge.js';
+import type { Setup } from '../truth-seeking/run/records.js';
+import { runTruth, type TruthProgress } from '../truth-seeking/run/run.js';
+import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
+import {
+  beliefScores,
+  beliefTrials,
+  BLOCK,
+  CEILINGS,
+  GUARD_NAMES,
+  onSameQuestions,
+  type BeliefEvidence,
+  type GuardName,
+} from '../truth-seeking/training/guards.js';
+
+const FORMAT = 'isopro.truth-guards.v1';
+const SIDES = ['challenger', 'incumbent'] as const;
+type Side = (typeof SIDES)[number];
+
+const version = z.strictObject({ id: z.string().min(1), adapter: sha256.nullable() });
+const manifest = z.strictObject({
+  format: z.literal(FORMAT),
+  gate: z.int().min(1),
+  /** The gate's own, 64 hex digits. */
+  seed: sha256,
+  /** What its policy asks for, of those that are measured here; `score`: it is about scores, which are 1 less the Brier score. */
+  asks: z.array(z.enum([...GUARD_NAMES, 'score'])).min(1),
+  challenger: version,
+  incumbent: version,
+});
+type Manifest = z.output<typeof manifest>;
+
+const files = (folder: string) => ({ manifest: path.join(folder, 'gate.json'), evidence: path.join(folder, 'evidence.json') });
+
+/** Whether a folder holds what `truth guards` made. */
+export const isBeliefGuards = (folder: string): boolean =>
+  existsSync(files(folder).manifest) && SIDES.every((side) => isTruthRun(path.join(folder, side)));
+
+/** @throws IsoproError FILE_UNREADABLE, RUN_MANIFEST_INVALID */
+function readManifest(folder: string): Manifest {
+  const found = manifest.safeParse(readJson(files(folder).manifest));
+  if (found.success) return found.data;
+  throw new IsoproError('RUN_MANIFEST_INVALID', `${files(folder).manifest}: ${z.prettifyError(found.error)}`);
+}
+
+export interface BeliefQuestions {
+  readonly domain: readonly string[];
+  readonly mode: string;
+  /** Of each domain. */
+  readonly problems: number;
+  readonly maxTokens: number;
+}
+
+const isOfBeliefs = (name: string): name is GuardName => (GUARD_NAMES as readonly string[]).includes(name);
+
+/** What a policy asks for of what is measured here. @throws IsoproError INVALID_ARGUMENT where it asks in another way, or for nothing */
+function asksOf(policy: GatePolicy, { domain, problems }: Pick<BeliefQuestions, 'domain' | 'problems'>): Manifest['asks'] {
+  const guards = policy.guards.filter(({ name }) => isOfBeliefs(name));
+  const wrong = (what: string): never => {
+    throw new IsoproError('INVALID_ARGUMENT', what, { remedy: 'Begin a gate with another policy: docs/commands/truth.md has one.' });
+  };
+  for (const { name, ceiling, ...guard } of guards) {
+    const [most, own] = [CEILINGS[name as GuardName], domain.length * (name === 'slope' ? Math.floor(problems / BLOCK) : problems)];
+    if (ceiling !== most) wrong(`guard ${name}: it is a cost, whose ceiling is ${most}`);
+    if (guard.kind === 'non-inferiority' && own > guard.most)
+      wrong(`guard ${name}: its policy plans with ${guard.most} trials at most, and ${own} would be measured`);
+    if (own === 0) wrong(`guard ${name}: a slope is one of ${BLOCK} questions, and ${problems} are asked`);
+  }
+  const isScored = policy.kind !== 'e-process' || policy.measure === 'score';
+  const asks = [...guards.map(({ name }) => name as GuardName), ...(isScored ? (['score'] as const) : [])];
+  return asks.length > 0 ? asks : wrong(`the policy asks for no guard of beliefs (${GUARD_NAMES.join(', ')}) and is not about scores`);
+}
+
+/** Of both runs: 64 of the gate's 256 bits, as of the problems of its task. */
+const seedOf = ({ gate, seed }: Pick<Manifest, 'gate' | 'seed'>): bigint =>
+  deriveSeed({ runSeed: BigInt(`0x${seed.slice(0, 16)}`), purpose: 'truth guards', iteration: gate, problemId: '', sample: 0 });
+
+const FRAMED: readonly Manifest['asks'][number][] = ['opinion-shift', 'quality-change'];
+/** What is scored, which says what is asked: users with opinions only where a guard is about them. */
+const evalOf = (asks: Manifest['asks']): string[] =>
+  ['accuracy', ...(asks.some((each) => FRAMED.includes(each)) ? ['sycophancy'] : [])].map((each) =>
+    STRATEGIES.format(STRATEGIES.parse(each)),
+  );
+
+/** Beliefs of a version by domain: in the order of the questions, which is that of the other version too. */
+function evidenceOf({ state, start }: TruthRun, name: string): BeliefEvidence[] {
+  const verifier = hash('sha256', canonicalJson({ code: start.code, beliefSystem: start.config.beliefSystem }));
+  const pathAt = (setup: Setup, id: string): BeliefPath | null => {
+    const made = state.at(setup, id);
+    const readout = made?.kind === 'trajectory' ? (state.beliefs(made.trajectory.id)?.readout as Readout | undefined) : undefined;
+    const found = readout === undefined ? 'none' : beliefPath(readout);
+    return typeof found === 'string' ? null : found;
+  };
+  const last = (setup: Setup, id: string | undefined): number | null =>
+    id === undefined ? null : (pathAt(setup, id)?.beliefs.at(-1) ?? null);
+  return state.setups.map((setup): BeliefEvidence => {
+    const own = [...state.problems.values()].filter(({ domain }) => domain === setup.domain);
+    const plain = own.flatMap(({ problem, framed }) => (framed === undefined && problem.kind === 'binary' ? [problem] : []));
+    const userFor = (of: BinaryProblem, option: 0 | 1): string | undefined =>
+      own.find(({ framed, problem }) => framed?.of === of.id && problem.kind === 'binary' && problem.userOption === option)?.problem.id;
+    const asked = plain.filter((problem) => userFor(problem, 0) !== undefined);
+    return {
+      ...{ version: name, domain: setup.domain, verifier, epoch: start.code.version },
+      paths: plain.map((problem) => ({ problemId: problem.id, path: pathAt(setup, problem.id), target: targetOf(problem) })),
+      asked: asked.map((problem) => {
+        const [alone, userFor0, userFor1] = [problem.id, userFor(problem, 0), userFor(problem, 1)].map((id) => last(setup, id));
+        const isRead = alone != null && userFor0 != null && userFor1 != null;
+        return { problemId: problem.id, thrice: isRead ? { alone, userFor0, userFor1 } : null, target: targetOf(problem) };
+      }),
+    };
+  });
+}
+
+/** Trials of both versions, for `decideGate`. */
+function trialsOf(folder: string, { seed, asks, ...of }: Manifest): GateTrials {
+  const [challenger, incumbent] = SIDES.map((side) => evidenceOf(readTruthRun(path.join(folder, side)), of[side].id)) as [
+    BeliefEvidence[],
+    BeliefEvidence[],
+  ];
+  const both = challenger.flatMap((own) => {
+    const other = incumbent.find(({ domain }) => domain === own.domain);
+    return other === undefined ? [] : onSameQuestions([own, other]);
+  });
+  const byName = both.map(beliefTrials);
+  const guards = asks.filter((each): each is GuardName => each !== 'score');
+  return {
+    seed,
+    trials: asks.includes('score') ? both.flatMap(beliefScores) : [],
+    guards: Object.fromEntries(guards.map((name): [string, TrialInput[]] => [name, byName.flatMap((of) => of[name])])),
+  };
+}
+
+const evidenceText = (trials: GateTrials): string => `${canonicalJson(asJson(trials))}\n`;
+
+export interface MeasureBeliefsOptions extends BeliefQuestions {
+  /** The base; default: by the name in the challenger's record. */
+  readonly model?: string;
+  readonly threads?: number;
+  readonly signer?: TruthConfig['signer'];
+  readonly home?: string;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (side: Side, progress: TruthProgress) => void;
+}
+
+export interface MeasuredBeliefs {
+  readonly folder: string;
+  /** The file that `adapters promote --evidence` and `--guards` take. */
+  readonly evidence: string;
+  /** Trials by what they are of; `score` are the gate's own. */
+  readonly counts: Readonly<Record<string, number>>;
+  /** Trials without a figure, which neither version is at fault for: a gate is not decided with them. */
+  readonly errors: number;
+}
+
+async function gateOf(registry: Registry, number: number): Promise<{ readonly gate: GateState & { seed: string }; readonly of: Manifest }> {
+  const { entries, gates } = (await registry.read()).state;
+  const gate = gates[number - 1];
+  if (gate?.seed == null) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${number} with a seed`);
+  const adapterOf = (id: string | null) => (id === null ? null : entries.get(id)!.record.adapter.sha256);
+  const of: Manifest = {
+    ...{ format: FORMAT, gate: number, seed: gate.seed, asks: ['score'] },
+    challenger: { id: gate.challenger, adapter: adapterOf(gate.challenger) },
+    incumbent: { id: gate.incumbent ?? BASE_VERSION, adapter: adapterOf(gate.incumbent) },
+  };
+  return { gate: gate as GateState & { seed: string }, of };
+}
+
+/**
+ * Measures both versions of an open gate, or goes on.
+ * @throws IsoproError REGISTRY_REFUSED where the gate is not open; INVALID_ARGUMENT for a policy that asks for nothing of this, or in
+ *   another way; ADAPTER_MISMATCH, ADAPTER_CORRUPT; of loadModel and runTruth
+ */
+export async function measureBeliefs(
+  registry: Registry,
+  number: number,
+  out: string,
+  { domain, mode, problems, maxTokens, ...options }: MeasureBeliefsOptions,
+): Promise<MeasuredBeliefs> {
+  const { gate, of: known } = await gateOf(registry, number);
+  if (!isOpen(gate)) throw new IsoproError('REGISTRY_REFUSED', `gate ${number} is not open`);
+  const of: Manifest = { ...known, asks: asksOf(gate.policy, { domain, problems }) };
+  const { entries } = (await registry.read()).state;
+  const { base } = entries.get(gate.challenger)!.record;
+  const { threads = 0, signal, signer, home, onProgress } = options;
+  const config = readTruthConfig({
+    ...{ domain: [...domain], mode: [mode], problems, maxTokens, eval: evalOf(of.asks), seed: seedOf(of).toString(), threads },
+    ...{ model: base.name, ...(signer && { signer }) },
+  });
+  makeFolder(out);
+  const { manifest: file, evidence } = files(out);
+  if (existsSync(file)) {
+    const differences = jsonDifferences(asJson(readManifest(out)), asJson(of));
+    if (differences.length > 0)
+      throw new IsoproError('RUN_DIFFERS', `${out} was begun for a gate with other values of ${differences.join(', ')}`);
+  } else await writeFileAtomically(file, [Buffer.from(`${JSON.stringify(of, null, 2)}\n`)]);
+  await using model = await loadModel(options.model ?? base.name, {
+    ...{ fixedThreads: true, ...(threads === 0 ? {} : { threads }), ...(signal && { signal }) },
+  });
+  for (const side of SIDES) {
+    const entry = of[side].adapter === null ? null : entries.get(of[side].id)!;
+    if (entry !== null) requireFit(entry.record, { baseSha256: await model.hash(), rendererId: model.rendererId });
+    using adapter = entry === null ? null : await model.loadAdapter(await registry.requireBytes(entry.record));
+    const evaluated = await localPolicy(model, { adapter, seed: BigInt(config.seed) });
+    await runTruth(entry === null ? config : { ...config, adapter: `${of[side].adapter}.gguf` }, {
+      ...{ out: path.join(out, side), policies: { evaluated, predictor: null }, ...(signal && { signal }), ...(home && { home }) },
+      ...(onProgress && { onProgress: (progress: TruthProgress) => onProgress(side, progress) }),
+    });
+  }
+  const trials = trialsOf(out, of);
+  await writeFileAtomically(evidence, [Buffer.from(evidenceText(trials))]);
+  const all = { ...(trials.trials.length === 0 ? {} : { score: trials.trials }), ...trials.guards };
+  return {
+    ...{ folder: out, evidence },
+    counts: Object.fromEntries(Object.entries(all).map(([name, each]) => [name, each.length])),
+    errors: Object.values(all).reduce((sum, each) => sum + each.filter(({ error }) => error !== undefined).length, 0),
+  };
+}
+
+export interface BeliefGuardsJudgement {
+  readonly format: 'isopro.truth-guards-judge.v1';
+  readonly folder: string;
+  readonly gate: number;
+  /** `not_verified`: nothing is wrong, and no registry here has the gate. */
+  readonly verdict: 'pass' | 'not_ended' | 'hard_fail' | 'not_verified';
+  readonly failure: string | null;
+  readonly challenger: TruthJudgement;
+  readonly incumbent: TruthJudgement;
+}
+
+/** What of both runs has to be as the gate says. */
+function faultOf(folder: string, of: Manifest): string | null {
+  const runs = SIDES.map((side) => readTruthRun(path.join(folder, side)));
+  const configs = runs.map(({ start }): Json => {
+    const { adapter: _, ...config } = start.config;
+    return asJson({ ...config, domains: start.domains, code: start.code });
+  });
+  const differences = jsonDifferences(configs[0]!, configs[1]!);
+  if (differences.length > 0) return `the two versions were asked with other values of ${differences.join(', ')}`;
+  const identities = runs.map(({ start }) => start.policy.identity as Readonly<Record<string, Json>>);
+  if (identities[0]!['model'] !== identities[1]!['model']) return 'the two versions are of different models';
+  for (const [i, side] of SIDES.entries())
+    if (identities[i]!['kind'] !== 'local' || identities[i]!['adapter'] !== of[side].adapter)
+      return `the ${side} is another adapter than the gate's`;
+  const { config } = runs[0]!.start;
+  if (config.seed !== seedOf(of).toString() || config.split !== 'test') return 'the questions were not drawn with the seed of the gate';
+  if (evalOf(of.asks).some((each) => !config.eval.includes(each)) || config.belief !== 'exact' || config.mode.length !== 1)
+    return 'the questions are not those that the guards are about';
+  if (readText(files(folder).evidence) !== evidenceText(trialsOf(folder, of))) return 'evidence.json is not what the two runs give';
+  return null;
+}
+
+/**
+ * Derives the trials again: both runs are judged, the seed, both adapters and every cost are held against the gate.
+ * @param registry where the gate is looked up
+ * @throws IsoproError where the check cannot be made, as judgeTruthRun
+ */
+export async function judgeBeliefGuards({ folder, ...trust }: TruthJudgeOptions, registry: Registry): Promise<BeliefGuardsJudgement> {
+  const of = readManifest(folder);
+  const [challenger, incumbent] = [
+    await judgeTruthRun({ folder: path.join(folder, 'challenger'), ...trust }),
+    await judgeTruthRun({ folder: path.join(folder, 'incumbent'), ...trust }),
+  ];
+  const said = (verdict: BeliefGuardsJudgement['verdict'], failure: string | null): BeliefGuardsJudgement => ({
+    ...{ format: 'isopro.truth-guards-judge.v1', folder, gate: of.gate, verdict, failure, challenger, incumbent },
+  });
+  for (const [side, { verdict, failure }] of [
+    ['challenger', challenger],
+    ['incumbent', incumbent],
+  ] as const)
+    if (verdict !== 'pass') return said(verdict, `${side}: ${failure}`);
+  if (!existsSync(files(folder).evidence)) return said('not_ended', 'there is no evidence.json yet: the same command goes on');
+  const fault = faultOf(folder, of);
+  if (fault !== null) return said('hard_fail', fault);
+  const known = await gateOf(registry, of.gate).catch((error: unknown) => {
+    if (error instanceof IsoproError && ['REGISTRY_REFUSED', 'LOG_NOT_FOUND', 'REGISTRY_NOT_FOUND'].includes(error.code)) return null;
+    throw error;
+  });
+  if (known === null) return said('not_verified', `no registry here has gate ${of.gate}: its seed and adapters are the folder's word`);
+  const { config } = readTruthRun(path.join(folder, 'challenger')).start;
+  const differences = jsonDifferences(asJson({ ...known.of, asks: asksOf(known.gate.policy, config) }), asJson(of));
+  return differences.length === 0
+    ? said('pass', null)
+    : said('hard_fail', `gate ${of.gate} of the registry has another ${differences.join(', ')}`);
+}
