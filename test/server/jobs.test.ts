@@ -2,7 +2,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { request as httpRequest } from 'node:http';
-import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -387,6 +387,50 @@ test('a damaged queue is the answer of its own routes, and the server answers on
     'jobs_unreadable',
   ]);
   expect((await send(own, '/v1/models')).status).toBe(200);
+});
+
+test('where the runs folder is removed under it, nothing is acknowledged that would be lost, and the server answers on', async () => {
+  const gone = path.join(folder, 'gone');
+  const own = await start({ keys, jobs: jobsIn(gone) });
+  const create = (): Promise<Answer> => send(own, '/api/jobs', { method: 'POST', headers: asAdmin, body: evaluation('answer') });
+  expect((await create()).status).toBe(201);
+  rmSync(gone, { recursive: true });
+  expect(codeOf(await create())).toEqual([503, 'write_failed']);
+  mkdirSync(path.join(gone, '.jobs'), { recursive: true });
+  writeFileSync(path.join(gone, '.jobs', 'jobs.sqlite'), '');
+  expect(codeOf(await create())).toEqual([503, 'write_failed']);
+  expect((await send(own, '/api/jobs', { headers: asAdmin })).body.data).toHaveLength(1);
+  expect((await send(own, '/v1/models', { headers: asAdmin })).status).toBe(200);
+});
+
+(process.platform === 'win32' ? test.skip : test)('on a full disk a job is refused, and the server answers on', async () => {
+  const own = path.join(folder, 'full');
+  const flags = ['--model', 'tiny', '--port', '0', '--threads', '1', '--runs', own, '--json'];
+  const command = `trap '' XFSZ; ulimit -f 600; exec "$0" "$@"`;
+  const child = spawn('sh', ['-c', command, process.execPath, MAIN, 'serve', ...flags], {
+    env: { ...process.env, ISOPRO_ADMIN_KEY: ADMIN },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let stderr = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  const [line] = (await once(createInterface(child.stdout), 'line')) as [string];
+  const full = JSON.parse(line) as { url: string };
+  const chat = { model: 'tiny', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 2 };
+  let kept = 0;
+  let last: Answer;
+  do {
+    last = await send(full, '/api/jobs', { method: 'POST', headers: asAdmin, body: evaluation('x'.repeat(5000)) });
+    if (last.status === 201) kept++;
+  } while (last.status === 201 && kept < 1000);
+  expect(codeOf(last)).toEqual([503, 'write_failed']);
+  expect(kept).toBeGreaterThan(0);
+  expect((await send(full, '/v1/chat/completions', { method: 'POST', body: chat })).status).toBe(200);
+  expect((await send(full, '/api/jobs?limit=1', { headers: asAdmin })).body).toMatchObject({ hasMore: true });
+  const ended = once(child, 'close');
+  child.kill('SIGTERM');
+  expect(await ended).toEqual([0, null]);
+  // what a job would have said of itself is reported once, not at each try
+  expect(stderr.match(/^IsoproError/gm)?.length ?? 0).toBeLessThanOrEqual(2);
 });
 
 test('SIGKILL and restart lose no job: the run goes on where it was', async () => {

@@ -97,6 +97,7 @@ export class JobQueue {
   readonly #works = new Set<Promise<void>>();
   /** Changes that could not be written yet, in their order. */
   readonly #unwritten: (() => void)[] = [];
+  #isStuckTold = false;
   readonly #listeners = new Map<string, Set<() => void>>();
   readonly #waiting: string[] = [];
   #timer: NodeJS.Timeout | undefined;
@@ -517,9 +518,11 @@ export class JobQueue {
       try {
         write();
       } catch (error) {
-        this.#options.report(error);
+        if (!this.#isStuckTold) this.#options.report(error);
+        this.#isStuckTold = true; // each try would say the same again, into a log that may be on the same disk
         return this.#pumpLater();
       }
+      this.#isStuckTold = false;
       this.#unwritten.shift();
     }
   }

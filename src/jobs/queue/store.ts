@@ -1,4 +1,5 @@
 /** Jobs on the disk: one SQLite file, of one process at a time, from which no acknowledged job is lost when that is killed. */
+import { statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
@@ -164,10 +165,12 @@ type Written = { readonly id: number; readonly at: string };
 export class JobStore {
   readonly file: string;
   readonly #db: Database.Database;
+  readonly #identity: string | null;
 
   private constructor(file: string, db: Database.Database) {
     this.file = file;
     this.#db = db;
+    this.#identity = identityOf(file);
   }
 
   /** @throws IsoproError JOBS_UNREADABLE where the file is damaged or none of ours, JOBS_BUSY where another process has it, WRITE_FAILED */
@@ -202,6 +205,7 @@ export class JobStore {
 
   /** @throws IsoproError INVALID_ARGUMENT where the key was given for something else, JOBS_UNREADABLE, WRITE_FAILED */
   add(job: NewJob, at: string): { readonly job: Job; readonly isNew: boolean } {
+    this.#requireFile();
     return this.#do(() => {
       const known =
         job.idempotencyKey === null
@@ -332,6 +336,7 @@ export class JobStore {
   }
 
   addUpload({ id, owner, filename, purpose, bytes, createdAt, file }: Upload): void {
+    this.#requireFile();
     this.#do(() =>
       this.#db
         .prepare('INSERT INTO upload (id, owner, filename, purpose, bytes, created_at, file) VALUES (?, ?, ?, ?, ?, ?, ?)')
@@ -357,6 +362,17 @@ export class JobStore {
 
   removeUpload(id: string): void {
     this.#do(() => this.#db.prepare('DELETE FROM upload WHERE id = ?').run(id));
+  }
+
+  /**
+   * What is written into a file that was removed goes with this process: nothing is acknowledged then.
+   * @throws IsoproError WRITE_FAILED
+   */
+  #requireFile(): void {
+    if (this.#identity === null || identityOf(this.file) !== this.#identity)
+      throw new IsoproError('WRITE_FAILED', `${this.file} was removed or replaced while it was in use`, {
+        remedy: 'Put the folder back if it was moved; else start the server again.',
+      });
   }
 
   #get(id: string): Job | undefined {
@@ -385,6 +401,12 @@ export class JobStore {
       throw asJobsError(error, this.file);
     }
   }
+}
+
+/** Null where there is none. */
+function identityOf(file: string): string | null {
+  const found = statSync(file, { bigint: true, throwIfNoEntry: false });
+  return found === undefined ? null : `${found.dev}:${found.ino}`;
 }
 
 /** What SQLite says of the file, and what it holds that is none of ours, as an error of ours. */
