@@ -2,7 +2,7 @@
  * What exact beliefs cost: problems are reasoned about in a batch, beliefs are read before the first step of each reasoning and after
  * each, and beside that the reasoning alone is evaluated, as a prompt is, which any reader of it has to do.
  */
-import type { BranchScores } from '../src/engine/addon.js';
+import type { BranchScores, Matmul } from '../src/engine/addon.js';
 import { loadModel, type Model } from '../src/engine/model.js';
 import { readBeliefs } from '../src/truth-seeking/beliefs/readout.js';
 import { generate } from '../src/truth-seeking/domains/domain.js';
@@ -25,6 +25,8 @@ export interface TruthBenchOptions {
   readonly seed: bigint;
   /** Default: the physical cores. */
   readonly threads?: number;
+  /** Whose kernels multiply. Default: ggml's. */
+  readonly matmul?: Matmul;
   readonly signal?: AbortSignal;
   readonly onProgress?: (what: 'reasoned' | 'read', done: number) => void;
 }
@@ -112,7 +114,11 @@ function ofProbes({ branches: { tokens, time }, repeatedTokens }: BranchScores):
 
 export async function benchTruth(options: TruthBenchOptions): Promise<TruthBenchResult> {
   const { modelPath, problems: count, readouts, seed, threads, signal, onProgress } = options;
-  await using model = await loadModel(modelPath, { fixedThreads: true, ...(threads === undefined ? {} : { threads }) });
+  await using model = await loadModel(modelPath, {
+    fixedThreads: true,
+    ...(threads === undefined ? {} : { threads }),
+    ...(options.matmul === undefined ? {} : { matmul: options.matmul }),
+  });
   const policy = await localPolicy(model, { seed });
   const problems = generate(SUMS_AND_CLAIMS, 'test', count, seed);
   await model.score(policy.promptIds([{ role: 'user', content: 'Hello' }]), [[0]]); // the first call reads the file

@@ -19,9 +19,14 @@ export const benchTruthCommand = defineCommand({
       .option('tokens', { type: 'number', default: 128, describe: 'tokens of each reasoning' })
       .option('readouts', { type: 'number', default: 6, describe: 'of each reasoning: before its first step, and after each' })
       .option('threads', { type: 'number', requiresArg: true, describe: 'default: the physical cores' })
+      .option('matmul', {
+        choices: ['ggml', 'own'] as const,
+        default: 'ggml' as const,
+        describe: "whose kernels multiply: llama.cpp's, or ours (matrices of Q4_1 on x86 without AMX)",
+      })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of problems and sampling' })
       .example('$0 bench truth --json', 'figures for a program'),
-  handler: async ({ model, problems, tokens, readouts, threads, seed, json }) => {
+  handler: async ({ model, problems, tokens, readouts, threads, matmul, seed, json }) => {
     const count = readCount('problems', problems, 1);
     const result = await benchTruth({
       modelPath: (await resolveModel(model)).path,
@@ -29,6 +34,7 @@ export const benchTruthCommand = defineCommand({
       tokens: readCount('tokens', tokens, 1),
       readouts: readCount('readouts', readouts, 2),
       seed: readSeed(seed),
+      matmul,
       signal: interruption(),
       onProgress: (what, done) => {
         if (done % 20 === 0 || done === count) process.stderr.write(`${what} ${done} of ${count}\n`);

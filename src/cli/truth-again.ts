@@ -45,7 +45,7 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
   if (needsModel) requireAdapter(config, argv);
   const signal = interruption();
   using screen = new TruthScreen();
-  const { predictor: ownPredictor, judge: ownJudge, adapter: _, ...rest } = config;
+  const { predictor: ownPredictor, judge: ownJudge, adapter: _, matmul, ...rest } = config;
   const [predictor, judge] = [argv.predictor ?? ownPredictor, argv.judge ?? ownJudge];
   await using policies = needsModel
     ? await openPolicies(
@@ -54,6 +54,7 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
           policy: 'local',
           model: argv.model ?? config.model,
           threads: argv.threads ?? config.threads,
+          ...(matmul === undefined || argv.model !== undefined ? {} : { matmul }), // of another model ours may have nothing
           ...(argv.adapter === undefined ? {} : { adapter: argv.adapter }),
           ...(predictor === undefined ? {} : { predictor }),
           ...(judge === undefined ? {} : { judge }),

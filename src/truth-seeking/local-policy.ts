@@ -17,6 +17,8 @@ export interface LocalIdentity {
   readonly adapterScale: number;
   readonly renderer: string;
   readonly kvType: string;
+  /** Whose kernels multiply, where those are not llama.cpp's: the last bits of a belief are others. */
+  readonly matmul?: 'own';
   readonly threads: number;
   readonly seed: string;
 }
@@ -69,6 +71,7 @@ export async function localPolicy(
     adapterScale,
     renderer: model.rendererId,
     kvType: model.info.kvType,
+    ...(model.info.matmul === 'own' ? { matmul: 'own' as const } : {}),
     threads: model.info.threads,
     seed: seed.toString(),
   };

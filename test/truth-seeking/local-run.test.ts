@@ -3,12 +3,14 @@ import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import type { WrittenDomain } from '../../src/truth-seeking/domains/domain.js';
 import { DOMAINS } from '../../src/truth-seeking/domains/index.js';
 import type { BinaryProblem } from '../../src/truth-seeking/problem.js';
 import { openPolicies } from '../../src/truth-seeking/run/open-policies.js';
 import { readTruthConfig, type TruthConfigInput } from '../../src/truth-seeking/run/config.js';
+import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
 import { runTruth, type TruthResult } from '../../src/truth-seeking/run/run.js';
 import { selectTop } from '../../src/truth-seeking/training/selection.js';
@@ -68,6 +70,22 @@ test('T28: one thread, two and eight hold the same beliefs to 1e-6, and the same
   }
 });
 
+test('whose kernels multiply is a part of who believes; other models of the run go the way that they can', async () => {
+  await expect(ran('none-own', { problems: 1, mode: ['direct'], matmul: 'own' })).rejects.toMatchObject({ code: 'MODEL_UNSUPPORTED' });
+  writeSyntheticModel(at('q4.gguf'), { architecture: 'qwen2', seed: 5n, layers: 1, type: 'Q4_1' });
+  const of = async (name: string, given: TruthConfigInput): Promise<TruthResult> =>
+    ran(name, { model: at('q4.gguf'), predictor: at('one.gguf'), problems: 1, mode: ['direct'], eval: ['accuracy'], ...given });
+  const theirs = await of('theirs', {});
+  expect(theirs.start.policy.identity).not.toHaveProperty('matmul');
+  const own = await of('own', { matmul: 'own' }).catch((error: unknown) => error as { code: string });
+  // a processor with matrix tiles has nothing of ours
+  if ('code' in own) return expect(own.code).toBe('MODEL_UNSUPPORTED');
+  expect([own.start.policy.identity, own.start.predictor!.identity]).toMatchObject([{ matmul: 'own' }, {}]);
+  expect(own.start.predictor!.identity).not.toHaveProperty('matmul');
+  expect(own.start.policy.id).not.toBe(theirs.start.policy.id);
+  expect((await judgeTruthRun({ folder: own.folder, home })).verdict).toBe('pass');
+});
+
 const CLI = [
   '--model',
   at('one.gguf'),
@@ -102,6 +120,68 @@ test('the command line runs, prints what does the same, judges, and scores more 
     const verified = await runCli(['log', 'verify', target, '--json'], env);
     expect([verified.code, JSON.parse(verified.stdout)]).toMatchObject([0, { outcome: 'open', disagreement: null }]);
   }
+});
+
+test('T26: killed by the system at one moment after the other, the same command ends as a run that never was', async () => {
+  const args = (out: string): string[] => [
+    ...['truth', 'run', ...CLI.slice(0, -1), '4', '--domain', 'sums-and-claims', 'urns', '--batch', '1', '--out', at(out), '--json'],
+    ...['--eval', 'accuracy', 'martingale', 'sycophancy', 'world-in-the-loop'],
+  ];
+  const figures = (out: string): unknown => {
+    const { state } = readTruthRun(at(out));
+    const beliefs = state.trajectories.map(({ trajectory: { id } }) => state.beliefs(id));
+    return [state.trajectories, beliefs, state.results, state.complete];
+  };
+  expect((await runCli(args('never-killed'), env)).code).toBe(0);
+  const count = (out: string): number => {
+    try {
+      const { state } = readTruthRun(at(out));
+      return state.trajectories.length + state.readouts + state.results.length;
+    } catch {
+      return 0; // not begun, or just being written
+    }
+  };
+  const killed: number[] = [];
+  for (const least of [1, 5, 14, 25, 45]) {
+    const child = spawn(process.execPath, [MAIN, ...args('killed')], { env: { ...process.env, ...env }, stdio: 'ignore' });
+    const ended = new Promise<NodeJS.Signals | null>((resolve) => child.on('close', (_, signal) => resolve(signal)));
+    const watch = setInterval(() => (count('killed') >= least ? child.kill('SIGKILL') : undefined), 5);
+    const signal = await ended;
+    clearInterval(watch);
+    if (signal === 'SIGKILL') killed.push(least);
+  }
+  expect(killed.slice(0, 3)).toEqual([1, 5, 14]);
+  const last = await runCli(args('killed'), env);
+  expect([last.code, figures('killed')]).toEqual([0, figures('never-killed')]);
+  expect(JSON.parse((await runCli(['judge', at('killed'), '--json'], env)).stdout)).toMatchObject({ verdict: 'pass' });
+});
+
+test('nothing is asked of a network, and no process is started, by importing it and making what it has', async () => {
+  const program = `
+    import net from 'node:net';
+    import dns from 'node:dns';
+    import dgram from 'node:dgram';
+    import child from 'node:child_process';
+    import { syncBuiltinESMExports } from 'node:module';
+    const refuse = (what) => () => { throw new Error('asked for ' + what); };
+    net.Socket.prototype.connect = refuse('a connection');
+    for (const name of ['lookup', 'resolve', 'resolve4', 'resolve6']) dns[name] = dns.promises[name] = refuse('a name');
+    dgram.createSocket = refuse('a socket');
+    for (const name of ['spawn', 'spawnSync', 'exec', 'execSync', 'execFile', 'execFileSync', 'fork']) child[name] = refuse('a process');
+    globalThis.fetch = refuse('a page');
+    syncBuiltinESMExports();
+    const { truth } = await import(${JSON.stringify(pathToFileURL(path.join(path.dirname(MAIN), '..', 'index.js')).href)});
+    for (const domain of truth.DOMAINS) if (domain.id === '') throw new Error('no name');
+    const config = truth.readTruthConfig({});
+    truth.scriptedPolicy({ name: 'one', reply: () => 'Yes.' });
+    for (const name of truth.STRATEGIES.names) truth.STRATEGIES.parse(name);
+    console.log(config.domain.join(), truth.DOMAINS.length);
+  `;
+  const child = spawn(process.execPath, ['--input-type=module', '-e', program], { env: { ...process.env, ...env } });
+  let said = '';
+  for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text: string) => (said += text));
+  const code = await new Promise((resolve) => child.on('close', resolve));
+  expect([code, said]).toEqual([0, `sums-and-claims ${DOMAINS.length}\n`]);
 });
 
 test('a person reasons on the terminal, and the model reads what they believe', async () => {

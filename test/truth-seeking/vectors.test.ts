@@ -337,6 +337,8 @@ test('T21: an error leaves the group, and is no reward', () => {
   expect(mean(rewards)).toBeCloseTo(-0.345, 12);
   for (const [i, expected] of [0.7901, 0.2461, -1.6967, 0.6606].entries()) expect(advantages(rewards, true)[i]).toBeCloseTo(expected, 3);
   expect(sampleStandardDeviation(rewards)).toBeCloseTo(0.445758, 6);
+  const bySample = rewards.map((reward) => (reward - mean(rewards)) / sampleStandardDeviation(rewards));
+  for (const [i, expected] of [0.6842, 0.2131, -1.4694, 0.5721].entries()) expect(bySample[i]).toBeCloseTo(expected, 4);
   const [, , lost, ...rest] = advantages([-0.04, -0.25, null, -0.09], false);
   expect(lost).toBeNull();
   expect(rest[0]).toBeCloseTo(-0.09 + 0.38 / 3, 12);

@@ -123,6 +123,10 @@ export const truthConfig = z.strictObject({
   contextTokens: count(128, 2 ** 26)
     .optional()
     .describe('tokens of KV cache'),
+  matmul: z
+    .enum(['ggml', 'own'])
+    .optional()
+    .describe("whose kernels multiply: llama.cpp's, or ours (matrices of Q4_1 on x86 without AMX), which take less time; default: ggml"),
   signer: z.enum(['witness', 'single-process']).default('witness').describe('who vouches for the log'),
 });
 

@@ -18,20 +18,22 @@ export interface OpenPolicyOptions {
  * @throws IsoproError of loadModel and loadAdapter
  */
 export async function openPolicies(
-  config: Pick<TruthConfig, 'policy' | 'model' | 'adapter' | 'predictor' | 'judge' | 'threads' | 'contextTokens' | 'seed'>,
+  config: Pick<TruthConfig, 'policy' | 'model' | 'adapter' | 'predictor' | 'judge' | 'threads' | 'contextTokens' | 'matmul' | 'seed'>,
   { ask, signal, onDownload }: OpenPolicyOptions = {},
 ): Promise<TruthPolicies & AsyncDisposable> {
-  const { threads, contextTokens } = config;
+  const { threads, contextTokens, matmul } = config;
   const opened: Model[] = [];
   const seed = BigInt(config.seed);
   const dispose = async (): Promise<void> => {
     for (const model of opened.splice(0)) await model.dispose();
   };
-  const open = async (name: string): Promise<Model> => {
+  /** Of another file than the one that reasons ours may have nothing. */
+  const open = async (name: string, isOther = true): Promise<Model> => {
     const model = await loadModel(name, {
       fixedThreads: true,
       ...(threads === 0 ? {} : { threads }),
       ...(contextTokens === undefined ? {} : { contextTokens }),
+      ...(matmul === undefined ? {} : { matmul: matmul === 'own' && isOther ? 'auto' : matmul }),
       ...(signal && { signal }),
       ...(onDownload && { onDownload }),
     });
@@ -39,7 +41,7 @@ export async function openPolicies(
     return model;
   };
   try {
-    const model = await open(config.model);
+    const model = await open(config.model, false);
     const adapter = config.adapter === undefined ? null : await model.loadAdapter(config.adapter);
     const own = await localPolicy(model, { adapter, seed });
     const human = config.policy === 'human' && ask !== undefined ? humanPolicy(ask) : null;
