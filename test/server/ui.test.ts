@@ -207,6 +207,8 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
     'its adapter is promoted, asked beside the base, held against a gate, and rolled back',
     async () => {
       const { name } = await publishRun(registry, path.join(runs, run));
+      await open('#/play', 'Playground');
+      await page.getByLabel('Right').selectOption(name); // no alias stands for it yet
       await open('#/adapters', 'Adapters');
       await page.getByRole('button', { name: `promote ${name}` }).click();
       const dialog = page.getByRole('dialog');

@@ -23,6 +23,7 @@ const KINDS: Readonly<Record<string, string>> = {
   judge: 'Judge',
   ablate: 'Ablate',
   truth: 'Truth',
+  gate: 'Gate',
 };
 
 /** Which list of names goes into a field, by what it is called. */

@@ -1,5 +1,6 @@
 import type { JSX } from 'preact';
 import { useRef, useState } from 'preact/hooks';
+import type { AdaptersAnswer, Status } from '../../server/page/shapes.js';
 import { events, get } from '../api.ts';
 import { duration, plural } from '../format.ts';
 import { useLoaded } from '../loading.ts';
@@ -7,6 +8,7 @@ import { Fault, PageHead, Waiting } from '../ui.tsx';
 
 interface Model {
   readonly id: string;
+  readonly root: string;
   readonly parent: string | null;
 }
 interface Message {
@@ -31,6 +33,20 @@ interface Asked {
   readonly maxTokens: number;
   readonly temperature: number;
   readonly seed: string;
+}
+
+/** What answers: the models of the server, and published adapters of its base for which no name stands, by names of their own. */
+async function offered(signal: AbortSignal): Promise<readonly Pick<Model, 'id' | 'parent'>[]> {
+  const { data } = await get<{ data: readonly Model[] }>('/v1/models', signal);
+  const { registry, modelSha256 } = await get<Status>('/api/status', signal);
+  if (!registry) return data;
+  // whose key may not read the registry has the models alone
+  const { adapters } = await get<AdaptersAnswer>('/api/adapters', signal).catch(() => ({ adapters: [] }));
+  const others = adapters.filter(
+    ({ id, baseSha256, withdrawn, collected }) =>
+      withdrawn === null && !collected && baseSha256 === modelSha256 && !data.some(({ root }) => root === id),
+  );
+  return [...data, ...others.map(({ name, base }) => ({ id: name, parent: base }))];
 }
 
 /** One reply, told as it grows. */
@@ -101,7 +117,7 @@ interface Turn {
 
 export function PlaygroundPage(): JSX.Element {
   const { value: models, error } = useLoaded(
-    async (signal) => (await get<{ data: readonly Model[] }>('/v1/models', signal)).data,
+    offered,
     'models',
     () => 3000, // a name that is promoted is served a moment later
   );
