@@ -5,14 +5,12 @@
 
 #include <ggml-backend.h>
 
-#include "support/thread_pool.h"
-
 namespace isopro {
 namespace {
 
 // Rows whose numbers stay in a core's cache while all tiles go by.
 constexpr std::int64_t kRowsAtOnce = 128;
-// With at least so many rows for each thread, threads share the rows, and otherwise the tiles: each quantises the rows that it needs.
+// With at least so many rows for each thread, threads share the rows, and otherwise the lanes: each quantises the rows that it needs.
 constexpr std::int64_t kRowsOfThread = 32;
 
 // Whether ggml's back end here has kernels for AMX, whose weights lie in memory of their own.
@@ -25,6 +23,13 @@ bool ggmlHasAmx() {
     if (std::strcmp(feature->name, "AMX_INT8") == 0) return true;
   }
   return false;
+}
+
+// Some parts a thread, each of a multiple of `unit`.
+std::int64_t partOf(std::int64_t whole, int threads, std::int64_t unit) {
+  if (threads == 1) return whole;
+  const std::int64_t part = (whole + 4 * threads - 1) / (4 * threads);
+  return (part + unit - 1) / unit * unit;
 }
 
 bool inOrdinaryMemory(const ggml_tensor* tensor) {
@@ -90,33 +95,50 @@ void OwnProducts::onCompute(ggml_tensor* node, int thread, int threads, void* se
   static_cast<OwnProducts*>(self)->compute(node, thread, threads);
 }
 
+// Parts go to whoever is free: one of the threads may share its core with another process. What a part has does not depend on it.
 void OwnProducts::compute(ggml_tensor* node, int thread, int threads) {
   const ggml_tensor* weights = node->src[0];
-  const auto* x = static_cast<const float*>(node->src[1]->data);
-  auto* y = static_cast<float*>(node->data);
   const std::int64_t width = weights->ne[0];
   const std::int64_t height = weights->ne[1];
   const std::int64_t count = ggml_nrows(node);
-  const std::int64_t blocks = width / kernels::kProductBlock;
   const bool shareRows = count >= threads * kRowsOfThread;
-  const Range rows = shareRows ? split(count, threads, thread, 8) : Range{0, count};
-  const Range lanes = shareRows ? Range{0, height} : split(height, threads, thread, kernel_.lanes);
+  const std::int64_t rows = shareRows ? std::min(kRowsAtOnce, partOf(count, threads, kRowsOfThread)) : kRowsAtOnce;
+  const std::int64_t lanes = shareRows ? height : partOf(height, threads, 2 * kernels::kMostLanes);
+  const std::int64_t parts = (height + lanes - 1) / lanes;
   Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
-  for (std::int64_t begin = rows.begin; begin < rows.end; begin += kRowsAtOnce) {
-    const std::int64_t some = std::min(kRowsAtOnce, rows.end - begin);
-    const std::int8_t* q = scratch.rows.data();
-    const float* scales = scratch.rowScales.data();
-    kernel_.quantise(x + begin * width, some * blocks, scratch.rows.data(), scratch.rowScales.data());
-    for (std::int64_t lane = lanes.begin; lane < lanes.end; lane += kernel_.lanes) {
-      const char* first = static_cast<const char*>(weights->data) + static_cast<std::size_t>(lane) * weights->nb[1];
-      float* to = y + begin * height + lane;
-      if (some < kernels::kUnpackedRows) {
-        kernel_.multiplyPacked(first, weights->nb[1], blocks, q, scales, some, to, height);
-        continue;
-      }
-      kernel_.unpack(first, weights->nb[1], blocks, scratch.tile.data(), scratch.tileScales.data());
-      kernel_.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, q, scales, some, to, height);
+  for (std::int64_t quantised = -1;;) {
+    const std::int64_t taken = taken_.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t begin = taken / parts * rows;
+    if (begin >= count) break;
+    const std::int64_t some = std::min(rows, count - begin);
+    if (begin != quantised) {
+      const auto* x = static_cast<const float*>(node->src[1]->data) + begin * width;
+      kernel_.quantise(x, some * (width / kernels::kProductBlock), scratch.rows.data(), scratch.rowScales.data());
+      quantised = begin;
     }
+    const std::int64_t lane = taken % parts * lanes;
+    multiply(weights, {lane, std::min(height, lane + lanes)}, scratch, some, static_cast<float*>(node->data) + begin * height);
+  }
+  // ggml's threads wait for each other before the next node.
+  if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 < threads) return;
+  taken_.store(0, std::memory_order_relaxed);
+  finished_.store(0, std::memory_order_release);
+}
+
+// The lanes of y [rows, height] from the quantised rows.
+void OwnProducts::multiply(const ggml_tensor* weights, Range lanes, Scratch& scratch, std::int64_t rows, float* y) const {
+  const std::int64_t height = weights->ne[1];
+  const std::int64_t blocks = weights->ne[0] / kernels::kProductBlock;
+  const std::int8_t* q = scratch.rows.data();
+  const float* scales = scratch.rowScales.data();
+  for (std::int64_t lane = lanes.begin; lane < lanes.end; lane += kernel_.lanes) {
+    const char* tile = static_cast<const char*>(weights->data) + static_cast<std::size_t>(lane) * weights->nb[1];
+    if (rows < kernels::kUnpackedRows) {
+      kernel_.multiplyPacked(tile, weights->nb[1], blocks, q, scales, rows, y + lane, height);
+      continue;
+    }
+    kernel_.unpack(tile, weights->nb[1], blocks, scratch.tile.data(), scratch.tileScales.data());
+    kernel_.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, q, scales, rows, y + lane, height);
   }
 }
 

@@ -6,6 +6,7 @@
 // such a bit hundredths of a nat, since activations are rounded to eight bits: all that a model computes goes one way (ModelOptions).
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,6 +16,7 @@
 
 #include "kernels/block_product.h"
 #include "support/gguf.h"
+#include "support/thread_pool.h"
 
 namespace isopro {
 
@@ -47,11 +49,15 @@ class OwnProducts {
   static void onCompute(ggml_tensor* node, int thread, int threads, void* self);
   void compute(ggml_tensor* node, int thread, int threads);
   void reserve(std::int64_t blocks);
+  void multiply(const ggml_tensor* weights, Range lanes, Scratch& scratch, std::int64_t rows, float* y) const;
 
   const kernels::BlockProduct& kernel_;
   decltype(ggml_tensor::op_params) functionParams_;  // of a node that calls onCompute
   std::vector<Scratch> scratch_;                     // a thread each
   std::int64_t reservedBlocks_ = 0;
+  // Of the node that is being computed: parts that were taken, and threads that found none left.
+  std::atomic<std::int64_t> taken_{0};
+  std::atomic<int> finished_{0};
 };
 
 }  // namespace isopro
