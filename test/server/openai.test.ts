@@ -1,7 +1,8 @@
 /** What the server answers for OpenAI's and vLLM's paths is what the library gives for the same request. */
 import { CallReader } from '../../src/server/openai/tools.js';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { ModelHost, type HostedAdapter, type HostedModel, type HostReply, type HostRequest } from '../../src/index.js';
+import { ModelHost, type HostedAdapter, type HostReply, type HostRequest } from '../../src/index.js';
+import { HostedModel } from '../../src/host/hosted-model.js';
 import type { Server } from '../../src/server/server.js';
 import { adapterFile, asAdmin, eventsOf, file, folder, reported, send, start, UNDISTURBED, type Answer } from '../models/server.js';
 
@@ -537,12 +538,30 @@ test('chats that say nothing of their length come at once, each comes to its end
       logprobs: choices.flatMap(({ logprobs }) => (logprobs?.content ?? []).map(({ logprob }: { logprob: number }) => logprob)),
     };
   };
+  // seen where the batch tells it: a client may read ends before beginnings
+  const told: string[] = [];
+  const stream = HostedModel.prototype.stream;
+  HostedModel.prototype.stream = async function* (request) {
+    const tokens = stream.call(this, request);
+    for (let next = await tokens.next(), begun = false; ; next = await tokens.next()) {
+      if (next.done === true) {
+        told.push('ended');
+        return next.value;
+      }
+      if (!begun) told.push('begun');
+      begun = true;
+      yield next.value;
+    }
+  };
   // all have come before the first one's turn, however busy the machine is
   expect((await send(own, '/pause', { body: {}, headers: asAdmin })).status).toBe(200);
   const asking = [0, 1, 2, 3].map(streamed);
   while (!/^isopro_waiting_replies 4$/m.test((await send(own, '/metrics')).text));
   expect((await send(own, '/resume', { body: {}, headers: asAdmin })).status).toBe(200);
-  const replies = await Promise.all(asking);
+  const replies = await Promise.all(asking).finally(() => {
+    HostedModel.prototype.stream = stream;
+  });
+  expect(told).toEqual([...Array(4).fill('begun'), ...Array(4).fill('ended')]);
   /** The largest difference of a token from its score under a prompt, in nats. */
   const distance = async ({ ids, logprobs }: (typeof replies)[number], prompt: number): Promise<number> => {
     const { tokenIds } = direct.renderChat([{ role: 'user', content: `River ${prompt}?` }]);

@@ -1,11 +1,12 @@
 /** A server started with a registry: its names answer, and follow what is promoted, which waits until the server has loaded the version. */
+import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { witnessInProcess } from '../../bench/log.js';
 import { ModelHost, type HostedModel } from '../../src/index.js';
 import { Registry } from '../../src/registry/index.js';
 import type { Server } from '../../src/server/server.js';
-import { adapterFile, file, folder, reported, send, start, UNDISTURBED } from '../models/server.js';
+import { adapterFile, asAdmin, file, folder, reported, send, start, UNDISTURBED } from '../models/server.js';
 
 const files = [adapterFile('one', 21n), adapterFile('two', 22n)];
 const slot = { scenario: 'sql' };
@@ -92,4 +93,34 @@ test('a name that is none is 404, and says why', async () => {
   const { status, body } = await send(server, '/v1/chat/completions', asked);
   expect([status, body.error.code, body.error.param]).toEqual([404, 'model_not_found', 'model']);
   expect(body.error.message).toContain('nothing was ever promoted to sql@shadow');
+});
+
+test('names stay what they were where the registry is damaged, and then gone, under the server', async () => {
+  const own = path.join(folder, 'damaged');
+  const damaged = new Registry({ folder: own, signer: witnessInProcess(folder) });
+  const { id } = await damaged.publish({ file: files[0]!, base: { name: 'base.gguf', sha256: await direct.hash() } });
+  await damaged.move({ slot, id, force: true });
+  const serving = await start({ registry: damaged });
+  const ask = async (): Promise<string> => {
+    const asked = { body: { model: 'sql@champion', messages, max_tokens: 12, seed: 5 } };
+    return (await send(serving, '/v1/chat/completions', asked)).body.choices[0].message.content;
+  };
+  const refused = async (): Promise<unknown[]> => {
+    const { status, body } = await send(serving, '/api/adapters', { headers: asAdmin });
+    return [status, body.error.code];
+  };
+  const before = await ask();
+  expect(before).toBe(await expected(files[0]!));
+  for (const journal of ['log.sqlite-wal', 'log.sqlite-shm']) rmSync(path.join(own, journal), { force: true });
+  writeFileSync(path.join(own, 'log.sqlite'), 'no database, but long enough to be read as one'.repeat(20));
+  while (reported.length < 1) await ask();
+  expect(await refused()).toEqual([409, 'log_unreadable']);
+  expect(await ask()).toBe(before);
+  rmSync(own, { recursive: true });
+  while (reported.length < 2) await ask();
+  expect(await refused()).toEqual([404, 'registry_not_found']);
+  expect(await ask()).toBe(before);
+  await serving.close(0);
+  // each once, however often it is looked for
+  expect(reported.splice(0).map((error) => (error as { code: string }).code)).toEqual(['LOG_UNREADABLE', 'REGISTRY_NOT_FOUND']);
 });
