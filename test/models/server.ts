@@ -6,7 +6,7 @@ import { hashKey } from '../../src/server/keys.js';
 import { file, folder } from '../host/fixtures.js';
 import { writeSyntheticModel } from './synthetic.js';
 
-export { adapterFile, file, folder, unquantised } from '../host/fixtures.js';
+export { adapterFile, file, fileQ41, folder, unquantised } from '../host/fixtures.js';
 
 /** As in the tests of the host: the order of attention's sums, which depends on who else runs, shows in no token. */
 export const UNDISTURBED = { threads: 1, fixedThreads: true, kvType: 'bf16' } as const;

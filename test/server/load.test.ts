@@ -19,6 +19,7 @@ import {
   closeAll,
   eventsOf,
   file,
+  fileQ41,
   folder,
   reported,
   send,
@@ -206,16 +207,20 @@ afterAll(async () => {
   await closeAll();
 });
 
-(FULL ? test.skip : test)('no reply is lost or another one’s, and nothing is left behind', async () => {
+(FULL ? test.skip : test).each([
+  ['ggml’s kernels', file, 'ggml'],
+  ['our own, where there are any', fileQ41, 'auto'],
+] as const)('no reply is lost or another one’s, and nothing is left behind: by %s', async (_whose, model, matmul) => {
   await using host = new ModelHost();
-  const alone = await Alone.of(host, UNDISTURBED);
+  const alone = await Alone.of(host, { ...UNDISTURBED, matmul }, model);
   const server = await start({
+    model,
     adapters: [
       { name: 'one', file: files.one },
       { name: 'two', file: files.two },
     ],
     adapterFolder: folder,
-    load: { ...UNDISTURBED, contextTokens: 8192, maxSequences: 8 },
+    load: { ...UNDISTURBED, matmul, contextTokens: 8192, maxSequences: 8 },
     limits: { waiting: 24 },
   });
   await flood(server, alone, { requests: 100, clients: 24, seed: 7n });
