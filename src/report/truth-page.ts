@@ -17,6 +17,7 @@ function truthHeader(run: TruthRun, integrity: Integrity): Html {
   const { config } = start;
   const { text, tone } = integrityLine(integrity);
   const reliable = !['tampered', 'truncated', 'equivocation'].includes(integrity.outcome);
+  const believed = state.trajectories.filter(({ trajectory: { id } }) => state.readers.some((by) => state.beliefs(id, by) !== null)).length;
   const card = (value: string, caption: string): Html => html`<div class="card"><b>${value}</b><span>${caption}</span></div>`;
   return html`<header>
 <p class="muted note">isopro-native ${label(start.code.version)} · truth run ${runId} · seed ${label(config.seed, 20)}</p>
@@ -26,7 +27,7 @@ ${!reliable && html`<p class="conclusion bad">Nothing on this page can be relied
 ${state.complete === null && html`<p class="fair"><b>The run has not ended.</b> What follows is what its log holds so far.</p>`}
 <div class="cards">
 ${card(whole(state.trajectories.length), 'trajectories')}
-${card(whole(state.readouts), 'of them with beliefs')}
+${card(whole(believed), 'of them with beliefs')}
 ${card(whole(state.results.length), 'results')}
 ${card(whole(state.failures.length), 'questions about which nothing could be said')}
 </div>

@@ -31,24 +31,24 @@ export function resultsSection(run: TruthRun): Section {
     'results',
     'Results',
     html`<div class="wide"><table class="rows">
-<thead><tr>${heads(['strategy', 'setup', ...(areOwn ? [] : ['whose beliefs']), 'score', '95 %', 'n', 'better', 'left out'])}</tr></thead>
+<thead><tr>${heads(['strategy', 'score', '95 %', 'n', 'better', 'setup', 'left out', ...(areOwn ? [] : ['whose beliefs'])])}</tr></thead>
 <tbody>${results
       .slice(0, ROWS)
       .map(
         ({ strategy, setup, value, interval, n, direction, skipped }, i) =>
           html`<tr>${cells([
             name(shortStrategy(strategy), 60),
-            name(setupText(setup), 80),
-            ...(areOwn ? [] : [label(whose[i] ?? '', 120)]),
             signed(value),
             signedBounds(interval),
             n,
             DIRECTIONS[direction].replace(' is better', ''),
+            name(setupText(setup), 80),
             label(skippedText(skipped), 120),
+            ...(areOwn ? [] : [label(whose[i] ?? '', 120)]),
           ])}</tr>`,
       )}</tbody></table></div>`,
     more(ROWS, results.length, 'results'),
-    html`<p class="note muted">Student's intervals over trajectories. What could not be measured is left out and counted; it is never a
+    html`<p class="note muted">Intervals are over groups of problems. What could not be measured is left out and counted; it is never a
 number.</p>`,
   );
 }

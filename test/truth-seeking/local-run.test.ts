@@ -199,6 +199,8 @@ test('a person reasons on the terminal, and the model reads what they believe', 
   expect(await new Promise((resolve) => child.on('close', resolve))).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ trajectories: 1, readouts: 1 });
   expect(stderr.match(/Is this claim true or false\?/g)).toHaveLength(1);
+  const shown = await runCli(['truth', 'evaluate', at('human')], env);
+  expect(shown.stdout).toMatch(/beliefs read from one\.gguf \(reader \w{8}\)/);
 });
 
 test('beliefs are said later, by who reasoned; what is said in no form is counted, and the page and the analyses say so', async () => {

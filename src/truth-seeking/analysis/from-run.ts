@@ -93,12 +93,16 @@ export function readerText({ start, state }: Pick<TruthRun, 'start' | 'state'>, 
   const { source, beliefSystem, policy } = state.reader(id)!;
   const is = (other: TruthRun['start']['policy'] | null | undefined): boolean =>
     other != null && (other.id === policy.id || policyIdOf(other.identity) === lastingId(policy));
-  const { predictor, judge } = start.config;
+  const { predictor, judge, model, policy: kind } = start.config;
+  // of a person's run the model reads; with an adapter and no predictor the bare model is one
+  const bare = kind === 'human' ? fileOf(model) : `${fileOf(model)} without the adapter`;
   const other = () =>
     is(start.judge) && judge !== undefined
       ? fileOf(judge)
-      : is(start.predictor) && predictor !== undefined
-        ? fileOf(predictor)
+      : is(start.predictor)
+        ? predictor === undefined
+          ? bare
+          : fileOf(predictor)
         : `another model (${policy.id.slice(0, SHOWN)})`;
   const [isOwn, keeps] = [is(start.policy), beliefSystem === 'keep'];
   if (source === 'logprob' && isOwn && keeps && state.readers.length === 1) return null;

@@ -190,34 +190,34 @@ export function TruthPage({ name }: { name: string }): JSX.Element {
                 <Table
                   caption="scores"
                   className="list"
-                  head={['Under', 'Strategy', ...(areOwn ? [] : ['Whose beliefs']), 'Value', '95 % interval', 'n', 'Better']}
+                  head={['Strategy', 'Value', '95 % interval', 'n', 'Better', 'Under', ...(areOwn ? [] : ['Whose beliefs'])]}
                 >
                   {value.results.map(({ setup, strategy, reader, value: score, interval, n, direction }) => (
                     <tr key={`${setup} ${strategy} ${reader ?? ''}`}>
-                      <td>{setup}</td>
                       <td class="long">
                         <code>{strategy}</code>
                       </td>
-                      {!areOwn && <td>{reader}</td>}
                       <td>
                         <b>{number(score)}</b>
                       </td>
                       <td>{interval === null ? '–' : `${number(interval.low)} to ${number(interval.high)}`}</td>
                       <td>{n}</td>
                       <td>{direction === 'zero' ? 'nearer to 0' : direction}</td>
+                      <td>{setup}</td>
+                      {!areOwn && <td>{reader}</td>}
                     </tr>
                   ))}
                 </Table>
               </Panel>
               <Panel title="Trajectories">
-                <Table caption="trajectories" className="list" head={['Question', 'Under', 'Beliefs']}>
+                <Table caption="trajectories" className="list" head={['Question', 'Beliefs', 'Under']}>
                   {value.trajectories.map(({ id, question, setup, beliefs, correctOption }) => (
                     <tr key={id}>
                       <td class="main-cell">
                         <a href={href(['truth', name, id])}>{question}</a>
                       </td>
-                      <td>{setup}</td>
                       <td>{beliefs === null ? '–' : <BeliefLine beliefs={beliefs} correctOption={correctOption} />}</td>
+                      <td>{setup}</td>
                     </tr>
                   ))}
                 </Table>
