@@ -127,7 +127,9 @@ function requireSound(name: string, problems: readonly Problem[]): void {
     const answerOf = (of: Problem): string | null =>
       of.kind === 'binary' && of.correctOption !== null ? of.options[of.correctOption] : null;
     const how = answerOf(there) === answerOf(problem) ? 'twice' : 'with two answers';
-    throw new IsoproError('DATA_INVALID', `${name}: ${JSON.stringify(key.slice(0, SHOWN_QUESTION))} is asked ${how}`);
+    throw new IsoproError('DATA_INVALID', `${name}: ${JSON.stringify(key.slice(0, SHOWN_QUESTION))} is asked ${how}`, {
+      remedy: 'Leave one of the two in the file, or make it of its rows again (`truth domains FILE --import KIND`).',
+    });
   }
   const answers = new Set(problems.flatMap((each) => (each.kind === 'binary' && each.correctOption !== null ? [each.correctOption] : [])));
   if (answers.size === 1)
