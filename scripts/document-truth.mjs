@@ -84,7 +84,8 @@ function trainingTables(trained) {
       `most ${settings.maxTokens} tokens, reward 1 − Brier of the belief read after each; ${settings.measure} held-out questions of each ` +
       'domain before and after, asked by users with opinions too. After less before (95 % interval, paired over problems); p of means, ' +
       `adjusted by Holm's method over all ${tested.length} of this section, so that in 95 of 100 such sections none is below .05 by ` +
-      'chance. Intervals are not adjusted. The slope with noise moves where wordings come to agree; the one without does not.',
+      'chance. Intervals are not adjusted. The slope with noise moves where wordings come to agree; the one without does not, and is – ' +
+      'where the beliefs that changes start from vary by nothing but wordings.',
     ...unique(figures.map(({ domain }) => domain)).map((domain) =>
       table(
         [domain, 'before', ...seeds.map((seed) => `change, seed ${seed}`)],
