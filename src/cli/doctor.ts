@@ -1,4 +1,5 @@
 import { diagnose, type Finding } from '../engine/diagnosis.js';
+import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson } from './output.js';
 import { Progress } from './progress.js';
@@ -52,5 +53,7 @@ async function runSelftest(json: boolean): Promise<boolean> {
 }
 
 function describe({ check, status, detail, remedy }: Finding): string {
-  return `${status.padEnd(5)} ${check}: ${detail}\n${remedy === null ? '' : `      what to do: ${remedy}\n`}`;
+  const style = terminalStyle(process.stdout);
+  const what = wrapped(`${status.padEnd(5)} ${check}: ${detail}`, style, 6);
+  return `${what}\n${remedy === null ? '' : `${wrapped(`      what to do: ${remedy}`, style, 2)}\n`}`;
 }

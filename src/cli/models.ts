@@ -4,6 +4,7 @@ import { estimateMemory } from '../engine/memory-estimate.js';
 import { EMBEDDED_MODEL, MODEL_ALIASES, cachedModels, modelsFolder, resolveModel } from '../engine/model-files.js';
 import { suitability, type Suitability } from '../engine/suitability.js';
 import { label } from '../report/hostile-text.js';
+import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -143,7 +144,8 @@ const inspect = defineCommand({
           ]
         : verdictLines(inspection, suited)),
     ];
-    for (const [key, value] of lines) process.stdout.write(`${key!.padEnd(12)} ${value}\n`);
+    for (const [key, value] of lines)
+      process.stdout.write(`${wrapped(`${key!.padEnd(12)} ${value}`, terminalStyle(process.stdout), 13)}\n`);
     if (tensors)
       for (const { name: tensor, type, dimensions, bytes: size } of inspection.tensors)
         process.stdout.write(`${tensor}  ${type}  [${dimensions.join(', ')}]  ${formatBytes(size)}\n`);

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { MATMULS } from '../engine/addon.js';
 import { readJson } from '../files.js';
+import { findAdapter } from '../report/find-adapter.js';
 import { visible } from '../report/hostile-text.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
 import { isLoopback } from '../server/origin.js';
@@ -30,7 +31,7 @@ export const serveCommand = defineCommand({
         array: true,
         nargs: 1,
         default: [],
-        describe: 'NAME=FILE: a LoRA adapter in GGUF, and the name of the model with it; may be repeated',
+        describe: 'NAME=ADAPTER: one in GGUF, or a run by folder or id, and the name of the model with it; may be repeated',
       })
       .option('registry', { ...registryOption, describe: 'folder of a registry whose names are served too', defaultDescription: 'none' })
       .option('adapters', {
@@ -124,8 +125,8 @@ export const serveCommand = defineCommand({
   handler: async (argv) => {
     const adapters = argv.adapter.map((text) => {
       const [, name, file] = /^([^=]+)=(.+)$/.exec(text) ?? [];
-      if (name === undefined || file === undefined) throw new UsageError(`--adapter: expected NAME=FILE, got ${text}`);
-      return { name, file };
+      if (name === undefined || file === undefined) throw new UsageError(`--adapter: expected NAME=ADAPTER, got ${text}`);
+      return { name, file: findAdapter(file).file };
     });
     const models = argv.allowModel.map((text) => {
       const [, name = text, model = text] = /^([^=]+)=(.+)$/.exec(text) ?? [];

@@ -4,6 +4,7 @@ import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { valueOf } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { abortError } from '../errors.js';
+import { withQuestions } from '../evaluation/asked.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import type { LogReader, LogRecord } from '../log/read.js';
@@ -169,6 +170,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   const cancelling = signal === undefined ? {} : { signal };
   const judge = ({ problem, rollout: { text, finish, texts } }: Asked) =>
     task.judge(problem, text, finish, { ...earlierOf(texts), ...cancelling });
+  const sampled: Problem[] = [];
   async function* asked(): AsyncGenerator<Asked> {
     let problem: Problem | null = null;
     for (const record of reader.records({ stream: 'rollouts' })) {
@@ -176,6 +178,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
       if (signal?.aborted === true) throw abortError('judging was cancelled', signal);
       if (payload.kind === 'problem') {
         problem = await problemOf(gseq, readRecord(problemForm, record, fail));
+        sampled.push(problem);
       } else if (payload.kind === 'rollout') {
         const rollout = readRollout(replies, record);
         if (problem === null || problem.id !== rollout.problemId || problem.tier !== rollout.tier)
@@ -234,7 +237,12 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     parts.push(await checkPolicies(figures.policies, task, problems, atOnce));
   }
   const sum = (of: 'undecided' | 'unverified'): number => parts.reduce((total, part) => total + part[of], 0);
-  return { rollouts, undecided: sum('undecided'), unverified: sum('unverified'), failures: tally.failures };
+  return {
+    rollouts,
+    undecided: sum('undecided'),
+    unverified: sum('unverified'),
+    failures: await withQuestions(tally.failures, task, sampled, style),
+  };
 }
 
 const earlierOf = (texts: readonly string[]): JudgeOptions => (texts.length === 1 ? {} : { earlier: texts.slice(0, -1) });

@@ -75,7 +75,7 @@ export function failureTable(
   return [
     wrapped(`why ${failed(failures)} of ${failures.replies} ${what} did not pass: category, count, reason, one of them`, style),
     ...lines,
-    ...(rest === 0 ? [] : [`  and ${rest} for ${rows.length - most} further reasons`]),
+    ...(rest === 0 ? [] : [`  and ${rest} for ${rows.length - most} further reason${rows.length - most === 1 ? '' : 's'}`]),
   ].join('\n');
 }
 

@@ -8,10 +8,14 @@ import { html, label, type Html, type HtmlValue } from './hostile-text.js';
 import { integrityLine, type Integrity } from './integrity.js';
 import { judgedBadge, readJudged } from './judged.js';
 import { name } from './markup.js';
+import type { Summary } from '../statistics/index.js';
 
 const time = (us: number): string => new Date(us / 1000).toISOString().replace('T', ' ').slice(0, 19);
 const duration = (seconds: number): string =>
   seconds < 120 ? `${seconds.toFixed(0)} s` : seconds < 7200 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`;
+
+/** One tier's rate is no mean. */
+const overTiers = ({ byTier }: Pick<Summary, 'byTier'>): string => (Object.keys(byTier).length === 1 ? '' : ', mean over tiers');
 
 export function header(run: RunRecord, integrity: Integrity): Html {
   const { manifest, end, time: at, defects } = run;
@@ -43,8 +47,8 @@ ${
 }
 ${defects.map((defect) => html`<p class="bad">${label(defect, 400)}</p>`)}
 <div class="cards">
-${before !== null && card(`${percent(before.summary.mean)} %`, 'of the test problems solved before, mean over tiers')}
-${after !== null && card(`${percent(after.summary.mean)} %`, 'solved after, mean over tiers')}
+${before !== null && card(`${percent(before.summary.mean)} %`, `of the test problems solved before${overTiers(before.summary)}`)}
+${after !== null && card(`${percent(after.summary.mean)} %`, `solved after${overTiers(after.summary)}`)}
 ${
   best !== null &&
   card(

@@ -70,7 +70,7 @@ function Charts({ run }: { run: RunDetail }): JSX.Element {
   const loss = useMemo(() => lossChart(run), [run]);
   const buffer = useMemo(() => bufferChart(run), [run]);
   const speed = useMemo(() => speedChart(run), [run]);
-  const none = <p class="muted">Nothing yet.</p>;
+  const none = <p class="muted">{run.state === 'unfinished' ? 'Nothing yet.' : 'Nothing.'}</p>;
   return (
     <div class="charts">
       <Panel title="Dev problems solved" note="By iteration, 0 before any training; bars are 95 % intervals.">
