@@ -145,12 +145,15 @@ export function loadText({ machine, seconds, autocannon: version, rows, guidellm
     lagP99Ms,
     residentMb,
   ];
-  const head = `\`tiny\`, ${TOKENS} tokens a reply, one compute thread, 16 replies at once, on ${machine.processor} (${machine.cores} cores, which the
-generator shares); autocannon ${version}, ${seconds} seconds a row. The lag is that of the event loop, p99; memory is resident.`;
+  const head =
+    `\`tiny\`, ${TOKENS} tokens a reply, one compute thread, 16 replies at once, ` +
+    `on ${machine.processor} (${machine.cores} cores, which the\n` +
+    `generator shares); autocannon ${version}, ${seconds} seconds a row. The lag is that of the event loop, p99; memory is resident.`;
+  const { firstTokenMs: first, betweenTokensMs: between } = tokens ?? {};
   const times =
     tokens &&
-    `guidellm ${tokens.version}, ${tokens.streams} streams, ${tokens.answered} replies (${tokens.failed} failed): ${tokens.firstTokenMs.p50} ms to the first token (p99
-${tokens.firstTokenMs.p99}), ${tokens.betweenTokensMs.p50} ms between two (p99 ${tokens.betweenTokensMs.p99}).`;
+    `guidellm ${tokens.version}, ${tokens.streams} streams, ${tokens.answered} replies (${tokens.failed} failed): ` +
+      `${first.p50} ms to the first token (p99\n${first.p99}), ${between.p50} ms between two (p99 ${between.p99}).`;
   const columns = ['', 'clients', 'requests/s', 'ms, p50', 'ms, p99', 'failed', 'lag, ms', 'MB'];
   return [head, table(columns, rows.map(cells)), times].filter(Boolean).join('\n\n');
 }
