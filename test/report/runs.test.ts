@@ -155,6 +155,12 @@ describe('what a user names', () => {
       process.chdir(root);
       const { code, stdout } = await cli('log', 'show', 'b2b2', '--limit', '1');
       expect([code, stdout]).toEqual([0, expect.stringContaining('session_start')]);
+      const commands = ['runs show', 'runs compare b2b2', 'report --out short.html', 'log verify', 'log export'];
+      for (const command of commands) {
+        const { code: known } = await cli(...command.split(' '), 'b2b2');
+        const { code: unknown, stderr } = await cli(...command.split(' '), 'e0e0e0');
+        expect([command, known, unknown, stderr]).toEqual([command, 0, 1, expect.stringMatching(/NOT_FOUND|FILE_UNREADABLE/)]);
+      }
     } finally {
       process.chdir(cwd);
     }
