@@ -1,4 +1,5 @@
 /** Who answers an evaluation: a model in this process, or a file of replies. */
+import type { Matmul } from '../engine/addon.js';
 import type { Backend } from '../backends/backend.js';
 import { localBackend } from '../backends/local.js';
 import { recordedBackend } from '../backends/recorded.js';
@@ -26,6 +27,7 @@ export interface BackendFlags {
   readonly adapter: string | undefined;
   readonly registry?: string | undefined;
   readonly threads: number | undefined;
+  readonly matmul?: Matmul | undefined;
   readonly context: number | undefined;
   readonly batch: number | undefined;
 }
@@ -45,25 +47,26 @@ export async function runDefaults(model: string, signal: AbortSignal): Promise<R
 
 /** How a model is loaded by these settings. */
 export const loadingOf = ({
-  model: { threads, contextTokens },
-}: Pick<RunSettings, 'model'>): Pick<LoadModelOptions, 'threads' | 'contextTokens'> => ({
+  model: { threads, matmul, contextTokens },
+}: Pick<RunSettings, 'model'>): Pick<LoadModelOptions, 'threads' | 'matmul' | 'contextTokens'> => ({
+  matmul,
   ...(threads === 0 ? {} : { threads }),
   ...(contextTokens === undefined ? {} : { contextTokens }),
 });
 
 /** The file of `--backend recorded:FILE`; null for `local`. @throws UsageError where a flag is the model's, and none answers */
-export function recordingOf({ backend, model, adapter, threads, context, batch }: BackendFlags): string | null {
+export function recordingOf({ backend, model, adapter, threads, matmul, context, batch }: BackendFlags): string | null {
   if (backend === 'local') return null;
   const [, file] = /^recorded:(.+)$/.exec(backend) ?? [];
   if (file === undefined) throw new UsageError(`--backend takes local or recorded:FILE, not ${backend}`);
-  const given = Object.entries({ model, adapter, threads, context, batch }).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+  const given = Object.entries({ model, adapter, threads, matmul, context, batch }).flatMap(([name, value]) => (value === undefined ? [] : [name]));
   if (given.length > 0) throw new UsageError(`No model answers beside a recording: leave out --${given.join(' and --')}.`);
   return file;
 }
 
 export async function answerLocally(
-  { model: name = EMBEDDED_MODEL, adapter: named, registry, threads, context }: BackendFlags,
-  defaults: Pick<LoadModelOptions, 'threads' | 'contextTokens'>,
+  { model: name = EMBEDDED_MODEL, adapter: named, registry, threads, matmul, context }: BackendFlags,
+  defaults: Pick<LoadModelOptions, 'threads' | 'matmul' | 'contextTokens'>,
   signal: AbortSignal,
 ): Promise<Answering> {
   const found = named === undefined ? undefined : await nameAdapter(named, registryOf({ registry }));
@@ -72,6 +75,7 @@ export async function answerLocally(
     signal,
     fixedThreads: true,
     ...(threads === undefined ? {} : { threads }),
+    ...(matmul === undefined ? {} : { matmul }),
     ...(context === undefined ? {} : { contextTokens: context }),
   });
   try {

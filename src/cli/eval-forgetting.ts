@@ -15,13 +15,18 @@ export async function evalForgetting({
   adapter: named,
   registry,
   threads,
+  matmul,
   context,
   json,
-}: Pick<BackendFlags, 'model' | 'adapter' | 'registry' | 'threads' | 'context'> & { readonly json: boolean }): Promise<void> {
+}: Pick<BackendFlags, 'model' | 'adapter' | 'registry' | 'threads' | 'matmul' | 'context'> & { readonly json: boolean }): Promise<void> {
   const found = named === undefined ? undefined : await nameAdapter(named, registryOf({ registry }));
   const signal = interruption();
   const defaults = loadingOf(await runDefaults(name, signal));
-  const given = { ...(threads === undefined ? {} : { threads }), ...(context === undefined ? {} : { contextTokens: context }) };
+  const given = {
+    ...(threads === undefined ? {} : { threads }),
+    ...(matmul === undefined ? {} : { matmul }),
+    ...(context === undefined ? {} : { contextTokens: context }),
+  };
   await using model = await loadModel(name, { ...defaults, ...given, signal, fixedThreads: true });
   if (found !== undefined) await requireServable(found, model);
   using adapter = found === undefined ? null : await model.loadAdapter(found.file);

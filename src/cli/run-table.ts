@@ -127,6 +127,7 @@ function evaluationSizes({ model, evaluation, sampling }: ResultSettings, defaul
     ['max-tokens', sampling.maxTokens, defaults.sampling.maxTokens],
     ['batch', model.maxSequences, defaults.model.maxSequences],
     ['threads', model.threads, defaults.model.threads],
+    ['matmul', model.matmul, defaults.model.matmul],
     ['context', model.contextTokens, defaults.model.contextTokens],
   ];
   return flagText(flags.map(([flag, value, otherwise]) => [flag, value === otherwise ? undefined : value]));

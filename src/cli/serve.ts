@@ -1,6 +1,6 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { MATMULS } from '../engine/addon.js';
+import { MATMUL_HELP, MATMULS } from '../engine/addon.js';
 import { readJson } from '../files.js';
 import { findAdapter } from '../report/find-adapter.js';
 import { visible } from '../report/hostile-text.js';
@@ -117,7 +117,7 @@ export const serveCommand = defineCommand({
       .option('matmul', {
         choices: MATMULS,
         default: 'auto' as const,
-        describe: 'whose kernels multiply with the weights: own are for Q4_1 on x86; auto: own where they have something to do',
+        describe: MATMUL_HELP,
       })
       .option('context', { type: 'number', describe: 'tokens of KV cache; default: what fits into 1 GiB, 4,096 to 16,384' })
       .example('$0 serve --model qwen2.5-0.5b', 'http://127.0.0.1:8080/v1 for any OpenAI client')

@@ -16,6 +16,10 @@ export interface NativeAdapter {
 
 export const MATMULS = ['ggml', 'own', 'auto'] as const;
 export type Matmul = (typeof MATMULS)[number];
+/** What `info.matmul` says of a loaded model. */
+export const KERNELS = ['ggml', 'own'] as const;
+export const MATMUL_HELP =
+  'whose kernels multiply with the weights: own are for Q4_1 on x86; auto: own where they have something to do';
 
 export interface NativeModelInfo {
   architecture: string;
@@ -33,7 +37,7 @@ export interface NativeModelInfo {
   quantisation: string;
   threads: number;
   /** Whose kernels multiply with the weights (LoadModelOptions.matmul): `own` where at least one matrix of the file is theirs. */
-  matmul: 'ggml' | 'own';
+  matmul: (typeof KERNELS)[number];
   /** Whether a sample of a request for several has the same bits whatever else is asked for with it (native/inference/context.h). */
   batchInvariant: boolean;
   /** Token ids; -1 where the vocabulary has none. */

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { durable } from '../durable.js';
+import { KERNELS } from '../engine/addon.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { IsoproError } from '../errors.js';
 import { isRunId } from '../log/checkpoint.js';
@@ -85,6 +86,7 @@ const start = z.strictObject({
       .min(1)
       .max(2 ** 26),
     threads: z.number().int().min(1).max(256),
+    matmul: z.enum(KERNELS).default('ggml'),
     /** Identifies the chat template and its renderer. */
     rendererId: sha256,
   }),

@@ -176,9 +176,10 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
 
 /** The results of a run are those of one thread count. */
 export function openModel(settings: RunSettings, signal: AbortSignal | undefined): Promise<Model> {
-  const { name, threads, contextTokens } = settings.model;
+  const { name, threads, matmul, contextTokens } = settings.model;
   return loadModel(name, {
     fixedThreads: true,
+    matmul,
     ...(threads === 0 ? {} : { threads }),
     ...(contextTokens === undefined ? {} : { contextTokens }),
     ...(signal === undefined ? {} : { signal }),

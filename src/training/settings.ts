@@ -6,6 +6,7 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { GENERAL_PROMPTS } from '../evaluation/forgetting.js';
 import { readJson } from '../files.js';
+import { MATMUL_HELP, MATMULS, type NativeModelInfo } from '../engine/addon.js';
 import type { Seed } from '../engine/seed.js';
 import { didYouMean } from '../nearest.js';
 import { plainWords } from '../wrong-input.js';
@@ -39,6 +40,7 @@ export type LayerMethod = (typeof LAYER_METHODS)[number];
 const model = z.strictObject({
   name: z.string().min(1).default(EMBEDDED_MODEL).describe('the embedded model, a path of a GGUF file, an alias, or an hf: URI'),
   threads: count(0, 1024).default(0).describe('0: the physical cores; fixed for the whole run'),
+  matmul: z.enum(MATMULS).default('ggml').describe(MATMUL_HELP),
   contextTokens: count(128, 2 ** 26)
     .optional()
     .describe('tokens of KV cache over all running samples'),
@@ -375,11 +377,11 @@ export const taskOptions = (settings: RunSettings): OpenTaskOptions => ({
   ...(settings.sampling.turns === 0 ? {} : { turns: settings.sampling.turns }),
 });
 
-/** With the threads and turns that model and task have, and the measure of forgetting that the model's vocabulary allows. */
+/** With the threads, kernels and turns that model and task have, and the measure of forgetting that the model's vocabulary allows. */
 export const inUse = (
   settings: RunSettings,
   opened: {
-    readonly model: { readonly info: { readonly threads: number; readonly vocabularySize: number } };
+    readonly model: { readonly info: Pick<NativeModelInfo, 'threads' | 'matmul' | 'vocabularySize'> };
     readonly task: { readonly turns: number };
   },
 ): RunSettings => ({
@@ -388,7 +390,7 @@ export const inUse = (
     ...settings.evaluation,
     forgetting: settings.evaluation.forgetting ?? (opened.model.info.vocabularySize < LANGUAGE_VOCABULARY ? 0 : GENERAL_PROMPTS),
   },
-  model: { ...settings.model, threads: opened.model.info.threads },
+  model: { ...settings.model, threads: opened.model.info.threads, matmul: opened.model.info.matmul },
   sampling: { ...settings.sampling, turns: opened.task.turns },
 });
 

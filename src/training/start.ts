@@ -42,7 +42,7 @@ export async function runStart({ settings, model, teacher = null, task, dev, tes
     model: { sha256: await model.hash(), name, architecture: model.info.architecture, quantisation: model.info.quantisation },
     task: { id: task.id, version: task.version, file: task.source.kind === 'file' ? task.source.sha256 : null },
     sets: { dev: identity(dev), test: identity(test) },
-    evaluation: { style, maxTokens, maxSequences, contextTokens: model.contextTokens, threads, rendererId: model.rendererId },
+    evaluation: { style, maxTokens, maxSequences, contextTokens: model.contextTokens, threads, matmul: model.info.matmul, rendererId: model.rendererId },
     schedule: { schedule: 'constant', warmupSteps: settings.optimiser.warmupSteps, totalSteps: 0, finalFactor: 0 },
     rules,
     policy: policy.name,
