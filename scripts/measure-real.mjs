@@ -37,7 +37,7 @@ async function measure() {
 }
 
 /** The profile is named, so that another model than the small one is measured in the same way. */
-const profiled = (settings) => ({ profile: 'small', ...settings, model: { ...settings.model, ...threads } });
+const profiled = (settings) => ({ profile: 'small', ...settings, model: { ...settings.model, matmul: 'auto', ...threads } });
 
 async function train({ name, settings }, model) {
   const [folder, config] = [path.join(runs, name), path.join(runs, `${name}.json`)];
@@ -69,6 +69,7 @@ async function evaluate({ task, evaluate: flags, adapter }, model) {
     maxTokens: sampling.maxTokens,
     batch: loaded.maxSequences,
     context: loaded.contextTokens,
+    matmul: loaded.matmul,
     ...threads,
     ...(flags.samples === undefined ? {} : { temperature: sampling.temperature }),
     ...flags,

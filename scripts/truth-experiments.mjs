@@ -57,6 +57,7 @@ export function truthSteps({ small = false } = {}) {
         eval: STRATEGIES,
         problems: PROBLEMS,
         maxTokens: MAX_TOKENS,
+        matmul: 'auto',
         seed: SEED,
         ...(small ? TRIED : {}),
       },

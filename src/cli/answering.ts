@@ -59,7 +59,9 @@ export function recordingOf({ backend, model, adapter, threads, matmul, context,
   if (backend === 'local') return null;
   const [, file] = /^recorded:(.+)$/.exec(backend) ?? [];
   if (file === undefined) throw new UsageError(`--backend takes local or recorded:FILE, not ${backend}`);
-  const given = Object.entries({ model, adapter, threads, matmul, context, batch }).flatMap(([name, value]) => (value === undefined ? [] : [name]));
+  const given = Object.entries({ model, adapter, threads, matmul, context, batch }).flatMap(([name, value]) =>
+    value === undefined ? [] : [name],
+  );
   if (given.length > 0) throw new UsageError(`No model answers beside a recording: leave out --${given.join(' and --')}.`);
   return file;
 }

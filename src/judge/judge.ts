@@ -276,7 +276,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     const { evaluation } = deliverables.manifest.start;
     await using model = await loadModel(options.model, {
       threads: evaluation.threads,
-      matmul: evaluation.matmul,
+      matmul: evaluation.matmul ?? 'ggml',
       fixedThreads: true,
       contextTokens: evaluation.contextTokens,
       ...cancelling,

@@ -86,7 +86,8 @@ const start = z.strictObject({
       .min(1)
       .max(2 ** 26),
     threads: z.number().int().min(1).max(256),
-    matmul: z.enum(KERNELS).default('ggml'),
+    /** Whose kernels multiply with the weights; absent in manifests from before there was a choice: ggml's. */
+    matmul: z.enum(KERNELS).optional(),
     /** Identifies the chat template and its renderer. */
     rendererId: sha256,
   }),

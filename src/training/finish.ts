@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { rename, rm } from 'node:fs/promises';
 import path from 'node:path';
-import { canonicalJson, type Json } from '../canonical-json.js';
+import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { durable } from '../durable.js';
 import type { Adapter } from '../engine/adapter.js';
 import { FORGETTING_TEXTS, measureForgetting } from '../evaluation/forgetting.js';
@@ -49,7 +49,7 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
 
 /** Named by all that their figures follow from: another run of the same finds the base's, and this one both after an interruption. */
 function keptFiles({ code, machine, model, evaluation }: RunStart, prompts: number, adapter: string): { base: string; adapter: string } {
-  const base = { code, machine, model: model.sha256, evaluation, prompts, texts: { ...FORGETTING_TEXTS } };
+  const base = { code, machine, model: model.sha256, evaluation: asJson(evaluation), prompts, texts: { ...FORGETTING_TEXTS } };
   const file = (of: Json): string => path.join(isoproHome(), 'forgetting', `${hash('sha256', canonicalJson(of))}.json`);
   return { base: file(base), adapter: file({ ...base, adapter }) };
 }

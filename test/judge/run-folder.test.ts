@@ -101,22 +101,24 @@ describe('the manifest', () => {
     expect(startDigests(read.start)).toEqual(startDigests(old.start));
     const settings = resolveSettings({ iterations: 1, sampling: { rollouts: 64 }, evaluation: { devSize: 4, testSize: 4 } });
     const now = asJson(
-      inUse(settings, { model: { info: { threads: 1, vocabularySize: 1088 } }, task: { turns: 1 } }),
+      inUse(settings, { model: { info: { threads: 1, matmul: 'ggml', vocabularySize: 1088 } }, task: { turns: 1 } }),
     ) as RunStart['settings'];
     // what version 1 never measured, nor had
+    const { matmul, ...model } = now.model as Record<string, unknown>;
     const { forgetting, constrained, ...evaluation } = now.evaluation as Record<string, unknown>;
     const { reward, fromBase, headroom, pressure, ...algorithm } = now.algorithm as Record<string, unknown>;
+    expect(matmul).toBe('ggml');
     expect([forgetting, constrained, reward, fromBase, headroom, pressure]).toEqual([0, false, 'verdict', false, 0.05, 'reverse-kl']);
-    expect(byPart(read.start.settings)).toEqual({ ...now, algorithm, evaluation });
+    expect(byPart(read.start.settings)).toEqual({ ...now, model, algorithm, evaluation });
     expect(byPart(now)).toBe(now);
-    expect(readWrittenSettings(written)).toEqual(readWrittenSettings({ ...now, algorithm, evaluation }));
+    expect(readWrittenSettings(written)).toEqual(readWrittenSettings({ ...now, model, algorithm, evaluation }));
     expect(readWrittenSettings(now)).toMatchObject({
       seed: '42',
       profile: 'embedded',
       buffer: { tierCap: 1000 },
       evaluation: { gate: true },
     });
-    expect(startDifferences(old.start, { ...start, settings: { ...now, algorithm, evaluation, seed: '43' } } as never)).toEqual([
+    expect(startDifferences(old.start, { ...start, settings: { ...now, model, algorithm, evaluation, seed: '43' } } as never)).toEqual([
       'settings.seed',
     ]);
   });
