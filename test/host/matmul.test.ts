@@ -1,6 +1,8 @@
 /** Kernels of our own in the place of ggml's (LoadModelOptions.matmul): all that one loaded model computes goes the same way. */
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { IsoproError, loadModel, ModelHost, type HostRequest, type Model } from '../../src/index.js';
+import { openModel } from '../../src/training/open-run.js';
+import { inUse, resolveSettings } from '../../src/training/settings.js';
 import { file, fileQ41, ONE_THREAD } from './fixtures.js';
 
 const host = new ModelHost();
@@ -42,6 +44,14 @@ describe('whose kernels', () => {
     if (!isThere()) return;
     await using refusedNothing = await loadModel(fileQ41, { ...ONE_THREAD, matmul: 'own' });
     expect(refusedNothing.info.matmul).toBe('own');
+  });
+
+  test('a run loads its model by them, and the settings in use name those that were found', async () => {
+    const settings = resolveSettings({ model: { name: fileQ41, threads: 1, matmul: 'auto' } });
+    await using model = await openModel(settings, undefined);
+    expect(model.info.matmul).toBe(own.info.matmul);
+    expect(inUse(settings, { model, task: { turns: 1 } }).model.matmul).toBe(own.info.matmul);
+    expect(resolveSettings({}).model.matmul).toBe('ggml');
   });
 
   test('models of one file by different kernels are two', async () => {

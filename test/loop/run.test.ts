@@ -157,7 +157,7 @@ describe('a run', () => {
     const before = readFileSync(path.join(file('whole'), 'log.sqlite'));
     const { code, stdout } = await run(...command('whole', '--json'));
     expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toEqual(result);
+    expect(JSON.parse(stdout)).toEqual({ ...result, nothingRun: true });
     expect(readFileSync(path.join(file('whole'), 'log.sqlite')).equals(before)).toBe(true);
   });
 

