@@ -27,7 +27,7 @@ async function measured({ start, state }: TruthRun, { tokens, every, model: name
     signal,
     ...(config.threads === 0 ? {} : { threads: config.threads, fixedThreads: true }),
     ...(config.contextTokens === undefined ? {} : { contextTokens: config.contextTokens }),
-    ...(config.matmul === 'own' ? { matmul: 'auto' } : {}),
+    ...(config.matmul === undefined ? {} : { matmul: config.matmul === 'own' ? 'auto' : config.matmul }),
   });
   const adapter = file === undefined ? null : await model.loadAdapter(file);
   const policy = await localPolicy(model, { adapter });

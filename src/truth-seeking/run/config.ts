@@ -1,7 +1,7 @@
 /** Everything that determines a run of truth-seeking: one schema, each member documented and a flag of `truth run`. */
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
-import { MATMULS } from '../../engine/addon.js';
+import { MATMUL_HELP, MATMULS } from '../../engine/addon.js';
 import { EMBEDDED_MODEL } from '../../engine/model-aliases.js';
 import { readJson } from '../../files.js';
 import { STANDPOINTS } from '../beliefs/asked.js';
@@ -124,10 +124,7 @@ export const truthConfig = z.strictObject({
   contextTokens: count(128, 2 ** 26)
     .optional()
     .describe('tokens of KV cache'),
-  matmul: z
-    .enum(MATMULS)
-    .optional()
-    .describe("whose kernels multiply: llama.cpp's, or ours (matrices of Q4_1 on x86 without AMX), which take less time; default: ggml"),
+  matmul: z.enum(MATMULS).optional().describe(`${MATMUL_HELP}; default: ggml`),
   signer: z.enum(['witness', 'single-process']).default('witness').describe('who vouches for the log'),
 });
 
