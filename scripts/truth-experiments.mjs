@@ -28,7 +28,7 @@ const TRAINED = {
   model: 'smollm2-135m',
   domain: ['urns', 'sums-and-claims'],
   seeds: ['42', '123', '456'],
-  flags: { steps: 20, questions: 4, group: 4, maxTokens: 48, trainCutOff: true, measure: 40 },
+  flags: { steps: 20, questions: 4, group: 4, maxTokens: 48, trainCutOff: true, measure: 40, matmul: 'auto' },
 };
 
 /** The urn oracle, whose figures are those of no model (flags of `truth oracle`). */

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include <ggml-backend.h>
 
 namespace isopro {
 namespace {
+
+using kernels::BlockFormat;
 
 // Rows whose numbers stay in a core's cache while all tiles go by.
 constexpr std::int64_t kRowsAtOnce = 128;
@@ -32,6 +35,22 @@ std::int64_t partOf(std::int64_t whole, int threads, std::int64_t unit) {
   return (part + unit - 1) / unit * unit;
 }
 
+// The formats that have kernels.
+std::optional<BlockFormat> formatOf(ggml_type type) {
+  switch (type) {
+    case GGML_TYPE_Q4_1:
+      return BlockFormat::kQ4_1;
+    case GGML_TYPE_Q5_0:
+      return BlockFormat::kQ5_0;
+    case GGML_TYPE_Q6_K:
+      return BlockFormat::kQ6_K;
+    case GGML_TYPE_Q8_0:
+      return BlockFormat::kQ8_0;
+    default:
+      return std::nullopt;
+  }
+}
+
 bool inOrdinaryMemory(const ggml_tensor* tensor) {
   const ggml_tensor* owner = tensor->view_src == nullptr ? tensor : tensor->view_src;
   return owner->buffer != nullptr && ggml_backend_buffer_is_host(owner->buffer) && owner->extra == nullptr;
@@ -40,12 +59,13 @@ bool inOrdinaryMemory(const ggml_tensor* tensor) {
 }  // namespace
 
 bool isProduct(const ggml_tensor* node) {
-  return node->op == GGML_OP_MUL_MAT || (node->op == GGML_OP_CUSTOM && node->src[0] != nullptr && node->src[0]->type == GGML_TYPE_Q4_1);
+  return node->op == GGML_OP_MUL_MAT || (node->op == GGML_OP_CUSTOM && node->src[0] != nullptr && formatOf(node->src[0]->type).has_value());
 }
 
-OwnProducts::OwnProducts(int threads) : OwnProducts(*kernels::blockProduct(), threads) {}
+OwnProducts::OwnProducts(int threads) : OwnProducts(*kernels::blockProducts(), threads) {}
 
-OwnProducts::OwnProducts(const kernels::BlockProduct& kernel, int threads) : kernel_(kernel), scratch_(static_cast<std::size_t>(threads)) {
+OwnProducts::OwnProducts(const kernels::BlockProducts& kernels, int threads)
+    : kernels_(kernels), scratch_(static_cast<std::size_t>(threads)) {
   // The layout is ggml's own.
   const ggml_init_params params{2 * ggml_tensor_overhead(), nullptr, true};
   const std::unique_ptr<ggml_context, void (*)(ggml_context*)> context(ggml_init(params), ggml_free);
@@ -55,20 +75,21 @@ OwnProducts::OwnProducts(const kernels::BlockProduct& kernel, int threads) : ker
 
 const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
   if (usesGpu) return "a GPU computes it";
-  if (kernels::blockProduct() == nullptr) return "this processor has neither AVX2 nor AVX-512 VNNI";
+  if (kernels::blockProducts() == nullptr) return "this processor has neither AVX2 nor AVX-512 VNNI";
   if (ggmlHasAmx()) return "ggml multiplies such weights with AMX on this processor";
   const auto& tensors = file.tensors();
   const auto isOurs = [](const GgufTensor& tensor) {
-    return tensor.type == GGML_TYPE_Q4_1 && tensor.dimensions[1] % kernels::kMostLanes == 0;
+    return formatOf(tensor.type).has_value() && tensor.dimensions[1] % kernels::kMostLanes == 0;
   };
-  return std::any_of(tensors.begin(), tensors.end(), isOurs) ? nullptr : "the file has no matrix of Q4_1";
+  return std::any_of(tensors.begin(), tensors.end(), isOurs) ? nullptr : "the file has no matrix of Q4_1, Q5_0, Q6_K or Q8_0";
 }
 
 void OwnProducts::take(ggml_tensor* node) {
   if (node->op != GGML_OP_MUL_MAT) return;
   const ggml_tensor* weights = node->src[0];
   const ggml_tensor* x = node->src[1];
-  const bool known = weights->type == GGML_TYPE_Q4_1 && x->type == GGML_TYPE_F32 && node->type == GGML_TYPE_F32 && ggml_is_matrix(weights);
+  const bool known =
+      formatOf(weights->type).has_value() && x->type == GGML_TYPE_F32 && node->type == GGML_TYPE_F32 && ggml_is_matrix(weights);
   // Whatever the processor: which products are ours decides the last bits.
   if (!known || weights->ne[1] % kernels::kMostLanes != 0) return;
   if (!ggml_is_contiguous(weights) || !ggml_is_contiguous(x) || !ggml_is_contiguous(node)) return;
@@ -84,9 +105,9 @@ void OwnProducts::reserve(std::int64_t blocks) {
   const auto sized = [&](std::int64_t count) { return static_cast<std::size_t>(blocks * count); };
   for (Scratch& scratch : scratch_) {
     scratch.rows.resize(sized(kRowsAtOnce * kernels::kProductBlock));
-    scratch.rowScales.resize(sized(kRowsAtOnce * 2));
-    scratch.tile.resize(sized(kernel_.lanes * kernels::kProductBlock));
-    scratch.tileScales.resize(sized(kernel_.lanes * 2));
+    scratch.rowBlocks.resize(sized(kRowsAtOnce));
+    scratch.tile.resize(sized(kernels_.lanes * kernels::kProductBlock));
+    scratch.tileScales.resize(sized(kernels_.lanes * kernels::kBlockScales));
   }
   reservedBlocks_ = blocks;
 }
@@ -113,7 +134,7 @@ void OwnProducts::compute(ggml_tensor* node, int thread, int threads) {
     const std::int64_t some = std::min(rows, count - begin);
     if (begin != quantised) {
       const auto* x = static_cast<const float*>(node->src[1]->data) + begin * width;
-      kernel_.quantise(x, some * (width / kernels::kProductBlock), scratch.rows.data(), scratch.rowScales.data());
+      kernels_.quantise(x, some * (width / kernels::kProductBlock), scratch.rows.data(), scratch.rowBlocks.data());
       quantised = begin;
     }
     const std::int64_t lane = taken % parts * lanes;
@@ -130,15 +151,16 @@ void OwnProducts::multiply(const ggml_tensor* weights, Range lanes, Scratch& scr
   const std::int64_t height = weights->ne[1];
   const std::int64_t blocks = weights->ne[0] / kernels::kProductBlock;
   const std::int8_t* q = scratch.rows.data();
-  const float* scales = scratch.rowScales.data();
-  for (std::int64_t lane = lanes.begin; lane < lanes.end; lane += kernel_.lanes) {
+  const kernels::QuantisedBlock* xBlocks = scratch.rowBlocks.data();
+  const kernels::BlockProduct& kernel = kernels_.of(*formatOf(weights->type));
+  for (std::int64_t lane = lanes.begin; lane < lanes.end; lane += kernels_.lanes) {
     const char* tile = static_cast<const char*>(weights->data) + static_cast<std::size_t>(lane) * weights->nb[1];
     if (rows < kernels::kUnpackedRows) {
-      kernel_.multiplyPacked(tile, weights->nb[1], blocks, q, scales, rows, y + lane, height);
+      kernel.multiplyPacked(tile, weights->nb[1], blocks, q, xBlocks, rows, y + lane, height);
       continue;
     }
-    kernel_.unpack(tile, weights->nb[1], blocks, scratch.tile.data(), scratch.tileScales.data());
-    kernel_.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, q, scales, rows, y + lane, height);
+    kernel.unpack(tile, weights->nb[1], blocks, scratch.tile.data(), scratch.tileScales.data());
+    kernel.multiply(scratch.tile.data(), scratch.tileScales.data(), blocks, q, xBlocks, rows, y + lane, height);
   }
 }
 

@@ -1,6 +1,6 @@
-// Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slow: rows with weights of Q4_1 in ordinary memory
-// (kernels/block_product.h). When the scheduler asks whether a node's values are wanted, before ggml plans how to compute it, the
-// node is given a function of ours in place of its operation: in the same graph, on the same threads, into the same memory.
+// Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slower: rows with weights of Q4_1, Q5_0, Q6_K or Q8_0
+// in ordinary memory (kernels/block_product.h). When the scheduler asks whether a node's values are wanted, before ggml plans how to
+// compute it, the node is given a function of ours in place of its operation: in the same graph, on the same threads, into the same memory.
 //
 // A row's values are the same whatever rows share its call, but not those of ggml's kernels to the last bit, and the layers make of
 // such a bit hundredths of a nat, since activations are rounded to eight bits: all that a model computes goes one way (ModelOptions).
@@ -28,9 +28,9 @@ class OwnProducts {
   // Why nothing of this file would be ours here; null where there is no reason.
   static const char* reasonAgainst(const GgufFile& file, bool usesGpu);
 
-  // With the best kernel of this processor, which has one. At most `threads` compute.
+  // With the best kernels of this processor, which has some. At most `threads` compute.
   explicit OwnProducts(int threads);
-  OwnProducts(const kernels::BlockProduct& kernel, int threads);
+  OwnProducts(const kernels::BlockProducts& kernels, int threads);
   // What it took over points to it.
   OwnProducts(const OwnProducts&) = delete;
   OwnProducts& operator=(const OwnProducts&) = delete;
@@ -41,7 +41,7 @@ class OwnProducts {
  private:
   struct Scratch {
     std::vector<std::int8_t> rows;
-    std::vector<float> rowScales;
+    std::vector<kernels::QuantisedBlock> rowBlocks;
     std::vector<std::uint8_t> tile;
     std::vector<float> tileScales;
   };
@@ -51,7 +51,7 @@ class OwnProducts {
   void reserve(std::int64_t blocks);
   void multiply(const ggml_tensor* weights, Range lanes, Scratch& scratch, std::int64_t rows, float* y) const;
 
-  const kernels::BlockProduct& kernel_;
+  const kernels::BlockProducts& kernels_;
   decltype(ggml_tensor::op_params) functionParams_;  // of a node that calls onCompute
   std::vector<Scratch> scratch_;                     // a thread each
   std::int64_t reservedBlocks_ = 0;

@@ -1,6 +1,7 @@
 // Compiled once for each instruction set (kernels.cmake); block_product_dispatch.cpp chooses.
 #include "kernels/block_product.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include <immintrin.h>
@@ -8,8 +9,7 @@
 namespace isopro::kernels::ISOPRO_VARIANT {
 namespace {
 
-constexpr int kGroups = 8;               // of four weights in a block
-constexpr std::size_t kBlockBytes = 20;  // Q4_1: d and m as f16, then 16 bytes: weights 0 to 15 in the low halves, 16 to 31 in the high
+constexpr int kGroups = 8;  // of four weights in a block
 
 #if defined(__AVX512VNNI__)
 constexpr int kLanes = 16;
@@ -39,8 +39,28 @@ void store(float* to, Floats values) { _mm512_storeu_ps(to, values); }
 Floats all(float value) { return _mm512_set1_ps(value); }
 Floats multiplied(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
 Floats fused(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
-Integers lowHalves(Integers bytes) { return _mm512_and_si512(bytes, _mm512_set1_epi8(15)); }
-Integers highHalves(Integers bytes) { return lowHalves(_mm512_srli_epi16(bytes, 4)); }
+Integers allBytes(int value) { return _mm512_set1_epi8(static_cast<char>(value)); }
+Integers allFours(int value) { return _mm512_set1_epi32(value); }
+Integers both(Integers a, Integers b) { return _mm512_and_si512(a, b); }
+Integers either(Integers a, Integers b) { return _mm512_or_si512(a, b); }
+Integers differing(Integers a, Integers b) { return _mm512_xor_si512(a, b); }
+Integers leastBytes(Integers a, Integers b) { return _mm512_min_epu8(a, b); }
+template <int kBits>
+Integers up(Integers pairs) {
+  return _mm512_slli_epi16(pairs, kBits);
+}
+template <int kBits>
+Integers down(Integers pairs) {
+  return _mm512_srli_epi16(pairs, kBits);
+}
+template <int kByte>
+Integers signedByte(Integers fours) {
+  return _mm512_srai_epi32(_mm512_slli_epi32(fours, 24 - 8 * kByte), 24);
+}
+Integers upHalf(Integers fours) { return _mm512_srli_epi32(fours, 16); }
+Integers lookedUp(Integers bytes, Integers order) { return _mm512_shuffle_epi8(bytes, order); }
+Integers inEachQuarter(__m128i bytes) { return _mm512_broadcast_i32x4(bytes); }
+Floats asFloats(Integers fours) { return _mm512_cvtepi32_ps(fours); }
 Integers lowPairs(Integers a, Integers b) { return _mm512_unpacklo_epi32(a, b); }
 Integers highPairs(Integers a, Integers b) { return _mm512_unpackhi_epi32(a, b); }
 Integers lowQuads(Integers a, Integers b) { return _mm512_unpacklo_epi64(a, b); }
@@ -59,11 +79,15 @@ Integers gathered(const char* rows, std::size_t rowBytes) {
   return _mm512_inserti32x4(values, at(3), 3);
 }
 
-// Dot products of a block with each lane's weights.
-Floats blockDot(const Integers* weights, const std::int8_t* q) {
-  Integers sum = _mm512_setzero_si512();
-  for (int g = 0; g < kGroups; ++g) sum = _mm512_dpbusd_epi32(sum, weights[g], _mm512_set1_epi32(fourOf(q + 4 * g)));
-  return _mm512_cvtepi32_ps(sum);
+// Integers of eight bits that are signed in the file become unsigned ones, 128 more, as the instruction takes them.
+constexpr int kSignOffset = 128;
+Integers signedBytes(Integers bytes) { return differing(bytes, allBytes(kSignOffset)); }
+
+// Dot products of `kCount` groups with each lane's weights, which are at most `kMost`, added to `sum`.
+template <int kCount, int kMost>
+Integers dots(Integers sum, const Integers* weights, const std::int8_t* q) {
+  for (int g = 0; g < kCount; ++g) sum = _mm512_dpbusd_epi32(sum, weights[g], allFours(fourOf(q + 4 * g)));
+  return sum;
 }
 #else
 Integers loadBytes(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
@@ -73,8 +97,27 @@ void store(float* to, Floats values) { _mm256_storeu_ps(to, values); }
 Floats all(float value) { return _mm256_set1_ps(value); }
 Floats multiplied(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
 Floats fused(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
-Integers lowHalves(Integers bytes) { return _mm256_and_si256(bytes, _mm256_set1_epi8(15)); }
-Integers highHalves(Integers bytes) { return lowHalves(_mm256_srli_epi16(bytes, 4)); }
+Integers allBytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+Integers allFours(int value) { return _mm256_set1_epi32(value); }
+Integers both(Integers a, Integers b) { return _mm256_and_si256(a, b); }
+Integers either(Integers a, Integers b) { return _mm256_or_si256(a, b); }
+Integers leastBytes(Integers a, Integers b) { return _mm256_min_epu8(a, b); }
+template <int kBits>
+Integers up(Integers pairs) {
+  return _mm256_slli_epi16(pairs, kBits);
+}
+template <int kBits>
+Integers down(Integers pairs) {
+  return _mm256_srli_epi16(pairs, kBits);
+}
+template <int kByte>
+Integers signedByte(Integers fours) {
+  return _mm256_srai_epi32(_mm256_slli_epi32(fours, 24 - 8 * kByte), 24);
+}
+Integers upHalf(Integers fours) { return _mm256_srli_epi32(fours, 16); }
+Integers lookedUp(Integers bytes, Integers order) { return _mm256_shuffle_epi8(bytes, order); }
+Integers inEachQuarter(__m128i bytes) { return _mm256_broadcastsi128_si256(bytes); }
+Floats asFloats(Integers fours) { return _mm256_cvtepi32_ps(fours); }
 Integers lowPairs(Integers a, Integers b) { return _mm256_unpacklo_epi32(a, b); }
 Integers highPairs(Integers a, Integers b) { return _mm256_unpackhi_epi32(a, b); }
 Integers lowQuads(Integers a, Integers b) { return _mm256_unpacklo_epi64(a, b); }
@@ -92,19 +135,46 @@ Integers gathered(const char* rows, std::size_t rowBytes) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(at(0)), at(1), 1);
 }
 
-// A half of a lane is at most 8 * 2 * 15 * 127, which 16 bits hold.
-Floats blockDot(const Integers* weights, const std::int8_t* q) {
-  Integers sum = _mm256_setzero_si256();
-  for (int g = 0; g < kGroups; ++g) {
-    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(weights[g], _mm256_set1_epi32(fourOf(q + 4 * g))));
+constexpr int kSignOffset = 0;
+Integers signedBytes(Integers bytes) { return bytes; }
+
+template <int kCount, int kMost>
+Integers dots(Integers sum, const Integers* weights, const std::int8_t* q) {
+  // A half of a lane is at most 2 * kMost * 127 a group: so many groups as 16 bits hold are added up there.
+  constexpr int kTogether = kMost == 15 ? 8 : kMost == 31 ? 4 : kMost == 63 ? 2 : 1;
+  static_assert(kTogether * 2 * (kMost == 255 ? 128 : kMost) * 127 <= 32767);
+  for (int g = 0; g < kCount;) {
+    Integers pairs = _mm256_setzero_si256();
+    for (const int end = g + std::min(kTogether, kCount); g < end; ++g) {
+      const Integers x = allFours(fourOf(q + 4 * g));
+      // Signed ones take the sign to x.
+      const Integers products = kMost == 255 ? _mm256_maddubs_epi16(_mm256_abs_epi8(weights[g]), _mm256_sign_epi8(x, weights[g]))
+                                             : _mm256_maddubs_epi16(weights[g], x);
+      pairs = _mm256_add_epi16(pairs, products);
+    }
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
-  return _mm256_cvtepi32_ps(_mm256_madd_epi16(sum, _mm256_set1_epi16(1)));
+  return sum;
 }
 #endif
 
-void quantise(const float* x, std::int64_t blocks, std::int8_t* q, float* scales) {
+// The byte `byte` of each lane, four times.
+Integers ofEachLane(Integers fours, int byte) {
+  const __m128i order =
+      _mm_add_epi8(_mm_setr_epi8(0, 0, 0, 0, 4, 4, 4, 4, 8, 8, 8, 8, 12, 12, 12, 12), _mm_set1_epi8(static_cast<char>(byte)));
+  return lookedUp(fours, inEachQuarter(order));
+}
+
+// Of eight integers of 32 bits.
+std::int32_t sumOf(__m256i values) {
+  __m128i four = _mm_add_epi32(_mm256_castsi256_si128(values), _mm256_extracti128_si256(values, 1));
+  four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1)));
+}
+
+void quantise(const float* x, std::int64_t blocks, std::int8_t* q, QuantisedBlock* xBlocks) {
   const __m256 sign = _mm256_set1_ps(-0.0f);
-  for (std::int64_t block = 0; block < blocks; ++block, x += kProductBlock, q += kProductBlock, scales += 2) {
+  for (std::int64_t block = 0; block < blocks; ++block, x += kProductBlock, q += kProductBlock) {
     __m256 values[4];
     for (int i = 0; i < 4; ++i) values[i] = _mm256_loadu_ps(x + 8 * i);
     __m256 largest = _mm256_andnot_ps(sign, values[0]);
@@ -114,134 +184,263 @@ void quantise(const float* x, std::int64_t blocks, std::int8_t* q, float* scales
     const float magnitude = _mm_cvtss_f32(_mm_max_ss(most, _mm_movehdup_ps(most)));
     const __m256 inverse = _mm256_set1_ps(magnitude == 0.0f ? 0.0f : 127.0f / magnitude);
     __m256i whole[4];
-    __m256i sum = _mm256_setzero_si256();
-    for (int i = 0; i < 4; ++i) {
-      whole[i] = _mm256_cvtps_epi32(_mm256_mul_ps(values[i], inverse));
-      sum = _mm256_add_epi32(sum, whole[i]);
-    }
+    for (int i = 0; i < 4; ++i) whole[i] = _mm256_cvtps_epi32(_mm256_mul_ps(values[i], inverse));
     // Packing interleaves the halves of 128 bits.
     const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(whole[0], whole[1]), _mm256_packs_epi32(whole[2], whole[3]));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
-    __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
-    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-    four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xb1));
+    const std::int32_t first = sumOf(_mm256_add_epi32(whole[0], whole[1]));
+    const std::int32_t second = sumOf(_mm256_add_epi32(whole[2], whole[3]));
     const float scale = magnitude / 127.0f;
-    scales[0] = asHalf(scale);
-    scales[1] = asHalf(scale * static_cast<float>(_mm_cvtsi128_si32(four)));
+    xBlocks[block] = {asHalf(scale), asHalf(scale * static_cast<float>(first + second)), {first, second}};
   }
 }
 
-// d and m of one block of each lane's weights, which lie `rowBytes` apart.
-void blockScales(const char* from, std::size_t rowBytes, Floats& d, Floats& m) {
-  alignas(64) std::int32_t pairs[kLanes];  // m above d
-  for (std::size_t i = 0; i < kLanes; ++i) pairs[i] = fourOf(from + i * rowBytes);
-  d = floatsOfLowHalves(loadBytes(pairs));
-  m = floatsOfHighHalves(loadBytes(pairs));
+// A tile of weights as the file has it: rows `rowBytes` apart.
+struct PackedTile {
+  const char* first;
+  std::size_t rowBytes;
+
+  const char* row(std::size_t i) const { return first + i * rowBytes; }
+};
+
+// Two bytes of each lane at the place `at` of its row, as f16.
+Floats halvesAt(PackedTile tile, std::int64_t at) {
+  alignas(64) std::int32_t each[kLanes];
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    std::uint16_t half;
+    std::memcpy(&half, tile.row(i) + at, sizeof half);
+    each[i] = half;
+  }
+  return floatsOfLowHalves(loadBytes(each));
 }
 
-// The weights of one block: groups [8][lanes][4].
-void blockWeights(const char* from, std::size_t rowBytes, Integers* groups) {
-  // Four rows of four times four weights, transposed within each 128 bits.
-  const char* bytes = from + 4;
-  const Integers a = gathered(bytes, rowBytes);
-  const Integers b = gathered(bytes + rowBytes, rowBytes);
-  const Integers c = gathered(bytes + 2 * rowBytes, rowBytes);
-  const Integers d = gathered(bytes + 3 * rowBytes, rowBytes);
+// Four bytes of each lane.
+Integers foursAt(PackedTile tile, std::int64_t at) {
+  alignas(64) std::int32_t each[kLanes];
+  for (std::size_t i = 0; i < kLanes; ++i) each[i] = fourOf(tile.row(i) + at);
+  return loadBytes(each);
+}
+
+// 16 bytes of each lane: groups [4][lanes][4]. Four rows of four times four bytes are transposed within each 128 bits.
+void groupsAt(PackedTile tile, std::int64_t at, Integers* groups) {
+  const Integers a = gathered(tile.row(0) + at, tile.rowBytes);
+  const Integers b = gathered(tile.row(1) + at, tile.rowBytes);
+  const Integers c = gathered(tile.row(2) + at, tile.rowBytes);
+  const Integers d = gathered(tile.row(3) + at, tile.rowBytes);
   const Integers ab = lowPairs(a, b);
   const Integers cd = lowPairs(c, d);
   const Integers abHigh = highPairs(a, b);
   const Integers cdHigh = highPairs(c, d);
-  const Integers packed[4] = {lowQuads(ab, cd), highQuads(ab, cd), lowQuads(abHigh, cdHigh), highQuads(abHigh, cdHigh)};
+  groups[0] = lowQuads(ab, cd);
+  groups[1] = highQuads(ab, cd);
+  groups[2] = lowQuads(abHigh, cdHigh);
+  groups[3] = highQuads(abHigh, cdHigh);
+}
+
+Integers lowHalves(Integers bytes) { return both(bytes, allBytes(15)); }
+
+// 16 bytes of each lane from `at` on, whose low halves are the weights 0 to 15 of a block and whose high halves the others.
+void halfBytesAt(PackedTile tile, std::int64_t at, Integers* groups) {
+  Integers bytes[4];
+  groupsAt(tile, at, bytes);
   for (int g = 0; g < 4; ++g) {
-    groups[g] = lowHalves(packed[g]);
-    groups[4 + g] = highHalves(packed[g]);
+    groups[g] = lowHalves(bytes[g]);
+    groups[4 + g] = lowHalves(down<4>(bytes[g]));
   }
 }
 
+// A format: bytes of kSpan blocks, `read` for the weights [8][lanes][4] and scales of kStripe blocks, and `add`, the order of every sum.
+
+struct Q4_1 {
+  static constexpr std::int64_t kBytes = 20, kSpan = 1, kStripe = 1;  // d and m as f16, then 16 bytes of two weights
+
+  static void read(PackedTile tile, std::int64_t block, Integers (*stripe)[kGroups], Floats (*stripeScales)[kBlockScales]) {
+    Integers* groups = stripe[0];
+    Floats* scales = stripeScales[0];
+    const Integers pairs = foursAt(tile, block * kBytes);  // m above d
+    scales[0] = floatsOfLowHalves(pairs);
+    scales[1] = floatsOfHighHalves(pairs);
+    halfBytesAt(tile, block * kBytes + 4, groups);
+  }
+
+  static Floats add(Floats sum, const Integers* groups, const Floats* scales, const std::int8_t* q, const QuantisedBlock& x) {
+    const Floats dot = asFloats(dots<8, 15>(allFours(0), groups, q));
+    sum = fused(multiplied(scales[0], all(x.scale)), dot, sum);
+    return fused(scales[1], all(x.scaledSum), sum);
+  }
+};
+
+struct Q5_0 {
+  static constexpr std::int64_t kBytes = 22, kSpan = 1, kStripe = 1;  // d as f16, a fifth bit of each weight, then 16 bytes of two weights
+
+  static void read(PackedTile tile, std::int64_t block, Integers (*stripe)[kGroups], Floats (*stripeScales)[kBlockScales]) {
+    Integers* groups = stripe[0];
+    Floats* scales = stripeScales[0];
+    const std::int64_t at = block * kBytes;
+    scales[0] = scales[1] = halvesAt(tile, at);
+    halfBytesAt(tile, at + 6, groups);
+    const Integers fifths = foursAt(tile, at + 2);
+    for (int g = 0; g < kGroups; ++g) {
+      // A byte has the bits of two groups: the one that is asked for, above; each bit then to the byte of its weight.
+      Integers bits = ofEachLane(fifths, g / 2);
+      if (g % 2 == 0) bits = up<4>(bits);
+      groups[g] = either(groups[g], leastBytes(both(bits, allFours(static_cast<std::int32_t>(0x80402010))), allBytes(16)));
+    }
+  }
+
+  static Floats add(Floats sum, const Integers* groups, const Floats* scales, const std::int8_t* q, const QuantisedBlock& x) {
+    const Floats dot = asFloats(dots<8, 31>(allFours(-16 * (x.halves[0] + x.halves[1])), groups, q));
+    return fused(multiplied(scales[0], all(x.scale)), dot, sum);
+  }
+};
+
+struct Q8_0 {
+  static constexpr std::int64_t kBytes = 34, kSpan = 1, kStripe = 1;  // d as f16, then the weights
+
+  static void read(PackedTile tile, std::int64_t block, Integers (*stripe)[kGroups], Floats (*stripeScales)[kBlockScales]) {
+    Integers* groups = stripe[0];
+    Floats* scales = stripeScales[0];
+    const std::int64_t at = block * kBytes;
+    scales[0] = scales[1] = halvesAt(tile, at);
+    groupsAt(tile, at + 2, groups);
+    groupsAt(tile, at + 18, groups + 4);
+    for (int g = 0; g < kGroups; ++g) groups[g] = signedBytes(groups[g]);
+  }
+
+  static Floats add(Floats sum, const Integers* groups, const Floats* scales, const std::int8_t* q, const QuantisedBlock& x) {
+    const Floats dot = asFloats(dots<8, 255>(allFours(-kSignOffset * (x.halves[0] + x.halves[1])), groups, q));
+    return fused(multiplied(scales[0], all(x.scale)), dot, sum);
+  }
+};
+
+struct Q6_K {
+  // 128 bytes of two weights' low halves, 64 of four weights' high bits, 16 scales of eight bits, d as f16.
+  static constexpr std::int64_t kBytes = 210, kSpan = 8, kStripe = 4;
+
+  static void read(PackedTile tile, std::int64_t block, Integers (*groups)[kGroups], Floats (*scales)[kBlockScales]) {
+    const std::int64_t from = block / kSpan * kBytes;
+    const std::int64_t half = block % kSpan / kStripe;
+    Integers low[2][kGroups], high[kGroups];
+    for (int i = 0; i < 4; ++i) groupsAt(tile, from + 64 * half + 16 * i, low[i / 2] + i % 2 * 4);
+    for (int i = 0; i < 2; ++i) groupsAt(tile, from + 128 + 32 * half + 16 * i, high + 4 * i);
+    const Integers twoBits = allBytes(0x30);
+    for (int g = 0; g < kGroups; ++g) {
+      groups[0][g] = either(lowHalves(low[0][g]), both(up<4>(high[g]), twoBits));
+      groups[1][g] = either(lowHalves(low[1][g]), both(up<2>(high[g]), twoBits));
+      groups[2][g] = either(lowHalves(down<4>(low[0][g])), both(high[g], twoBits));
+      groups[3][g] = either(lowHalves(down<4>(low[1][g])), both(down<2>(high[g]), twoBits));
+    }
+    const Floats d = halvesAt(tile, from + 208);
+    const Integers eight[2] = {foursAt(tile, from + 192 + 8 * half), foursAt(tile, from + 192 + 8 * half + 4)};
+    for (int i = 0; i < kStripe; ++i) {
+      scales[i][0] = multiplied(d, asFloats(signedByte<0>(i % 2 == 0 ? eight[i / 2] : upHalf(eight[i / 2]))));
+      scales[i][1] = multiplied(d, asFloats(signedByte<1>(i % 2 == 0 ? eight[i / 2] : upHalf(eight[i / 2]))));
+    }
+  }
+
+  static Floats add(Floats sum, const Integers* groups, const Floats* scales, const std::int8_t* q, const QuantisedBlock& x) {
+    const Floats first = asFloats(dots<4, 63>(allFours(-32 * x.halves[0]), groups, q));
+    const Floats second = asFloats(dots<4, 63>(allFours(-32 * x.halves[1]), groups + 4, q + 16));
+    sum = fused(multiplied(scales[0], all(x.scale)), first, sum);
+    return fused(multiplied(scales[1], all(x.scale)), second, sum);
+  }
+};
+
 // Of the weights after these: rows are short, so that processors do not see in time where one walks next.
-void prefetchNext(const char* tile, std::size_t rowBytes, std::int64_t block) {
-  constexpr std::int64_t kStep = kLanes * kBlockBytes;
-  const char* from = tile + kLanes * rowBytes + block * kStep;
+template <class Format>
+void prefetchNext(PackedTile tile, std::int64_t block) {
+  constexpr std::int64_t kStep = kLanes * Format::kStripe * Format::kBytes / Format::kSpan;
+  const char* from = tile.row(kLanes) + block / Format::kStripe * kStep;
   for (std::int64_t at = 0; at < kStep; at += 64) _mm_prefetch(from + at, _MM_HINT_T0);
 }
 
-// The order of every sum: block by block, two fused multiply-adds each.
-Floats added(Floats sum, const Integers* weights, Floats d, Floats m, const std::int8_t* q, const float* scales) {
-  sum = fused(multiplied(d, all(scales[0])), blockDot(weights, q), sum);
-  return fused(m, all(scales[1]), sum);
-}
-
+template <class Format>
 void unpack(const void* weights, std::size_t rowBytes, std::int64_t blocks, std::uint8_t* tile, float* tileScales) {
-  const char* from = static_cast<const char*>(weights);
-  for (std::int64_t block = 0; block < blocks; ++block, from += kBlockBytes, tileScales += 2 * kLanes) {
-    Integers groups[kGroups];
-    Floats d, m;
-    prefetchNext(static_cast<const char*>(weights), rowBytes, block);
-    blockScales(from, rowBytes, d, m);
-    blockWeights(from, rowBytes, groups);
-    store(tileScales, d);
-    store(tileScales + kLanes, m);
-    for (int g = 0; g < kGroups; ++g, tile += 4 * kLanes) storeBytes(tile, groups[g]);
+  const PackedTile packed{static_cast<const char*>(weights), rowBytes};
+  for (std::int64_t block = 0; block < blocks; block += Format::kStripe) {
+    Integers groups[Format::kStripe][kGroups];
+    Floats scales[Format::kStripe][kBlockScales];
+    prefetchNext<Format>(packed, block);
+    Format::read(packed, block, groups, scales);
+    for (int i = 0; i < Format::kStripe; ++i) {
+      for (const Floats& scale : scales[i]) {
+        store(tileScales, scale);
+        tileScales += kLanes;
+      }
+      for (int g = 0; g < kGroups; ++g, tile += 4 * kLanes) storeBytes(tile, groups[i][g]);
+    }
   }
 }
 
-template <int kRows>
-void multiplyPackedRows(const char* tile, std::size_t rowBytes, std::int64_t blocks, const std::int8_t* q, const float* scales, float* y,
+template <class Format, int kRows>
+void multiplyPackedRows(PackedTile tile, std::int64_t blocks, const std::int8_t* q, const QuantisedBlock* xBlocks, float* y,
                         std::int64_t yStride) {
-  const char* from = tile;
   Floats sums[kRows];
   for (int row = 0; row < kRows; ++row) sums[row] = all(0.0f);
-  for (std::int64_t block = 0; block < blocks; ++block, from += kBlockBytes) {
-    Integers weights[kGroups];
-    Floats d, m;
-    prefetchNext(tile, rowBytes, block);
-    blockScales(from, rowBytes, d, m);
-    blockWeights(from, rowBytes, weights);
-    for (int row = 0; row < kRows; ++row) {
-      const std::int64_t at = row * blocks + block;
-      sums[row] = added(sums[row], weights, d, m, q + at * kProductBlock, scales + 2 * at);
+  for (std::int64_t block = 0; block < blocks; block += Format::kStripe) {
+    Integers groups[Format::kStripe][kGroups];
+    Floats scales[Format::kStripe][kBlockScales];
+    prefetchNext<Format>(tile, block);
+    Format::read(tile, block, groups, scales);
+    for (int i = 0; i < Format::kStripe; ++i) {
+      for (int row = 0; row < kRows; ++row) {
+        const std::int64_t at = row * blocks + block + i;
+        sums[row] = Format::add(sums[row], groups[i], scales[i], q + at * kProductBlock, xBlocks[at]);
+      }
     }
   }
   for (int row = 0; row < kRows; ++row) store(y + row * yStride, sums[row]);
 }
 
-void multiplyPacked(const void* weights, std::size_t rowBytes, std::int64_t blocks, const std::int8_t* q, const float* scales,
+template <class Format>
+void multiplyPacked(const void* weights, std::size_t rowBytes, std::int64_t blocks, const std::int8_t* q, const QuantisedBlock* xBlocks,
                     std::int64_t rows, float* y, std::int64_t yStride) {
-  const auto product = rows == 1 ? multiplyPackedRows<1> : rows == 2 ? multiplyPackedRows<2> : multiplyPackedRows<3>;
-  product(static_cast<const char*>(weights), rowBytes, blocks, q, scales, y, yStride);
+  const auto product = rows == 1   ? multiplyPackedRows<Format, 1>
+                       : rows == 2 ? multiplyPackedRows<Format, 2>
+                                   : multiplyPackedRows<Format, 3>;
+  product({static_cast<const char*>(weights), rowBytes}, blocks, q, xBlocks, y, yStride);
 }
 
-template <int kRows>
-void multiplyRows(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks, const std::int8_t* q, const float* scales,
-                  float* y, std::int64_t yStride) {
+template <class Format, int kRows>
+void multiplyRows(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks, const std::int8_t* q,
+                  const QuantisedBlock* xBlocks, float* y, std::int64_t yStride) {
   Floats sums[kRows];
   for (int row = 0; row < kRows; ++row) sums[row] = all(0.0f);
   for (std::int64_t block = 0; block < blocks; ++block) {
-    Integers weights[kGroups];
-    for (int g = 0; g < kGroups; ++g) weights[g] = loadBytes(tile + (block * kGroups + g) * 4 * kLanes);
-    const Floats d = load(tileScales + block * 2 * kLanes);
-    const Floats m = load(tileScales + block * 2 * kLanes + kLanes);
+    Integers groups[kGroups];
+    Floats scales[kBlockScales];
+    for (int g = 0; g < kGroups; ++g) groups[g] = loadBytes(tile + (block * kGroups + g) * 4 * kLanes);
+    for (int i = 0; i < kBlockScales; ++i) scales[i] = load(tileScales + (block * kBlockScales + i) * kLanes);
     for (int row = 0; row < kRows; ++row) {
       const std::int64_t at = row * blocks + block;
-      sums[row] = added(sums[row], weights, d, m, q + at * kProductBlock, scales + 2 * at);
+      sums[row] = Format::add(sums[row], groups, scales, q + at * kProductBlock, xBlocks[at]);
     }
   }
   for (int row = 0; row < kRows; ++row) store(y + row * yStride, sums[row]);
 }
 
-void multiply(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks, const std::int8_t* q, const float* scales,
+template <class Format>
+void multiply(const std::uint8_t* tile, const float* tileScales, std::int64_t blocks, const std::int8_t* q, const QuantisedBlock* xBlocks,
               std::int64_t rows, float* y, std::int64_t yStride) {
   for (std::int64_t row = 0; row < rows;) {
     const std::int64_t left = rows - row;
-    const auto product = left >= kRowsAtOnce ? multiplyRows<kRowsAtOnce> : left >= 4 ? multiplyRows<4> : multiplyRows<1>;
-    product(tile, tileScales, blocks, q + row * blocks * kProductBlock, scales + row * blocks * 2, y + row * yStride, yStride);
+    const auto product = left >= kRowsAtOnce ? multiplyRows<Format, kRowsAtOnce>
+                         : left >= 4         ? multiplyRows<Format, 4>
+                                             : multiplyRows<Format, 1>;
+    product(tile, tileScales, blocks, q + row * blocks * kProductBlock, xBlocks + row * blocks, y + row * yStride, yStride);
     row += left >= kRowsAtOnce ? kRowsAtOnce : left >= 4 ? 4 : 1;
   }
 }
 
+template <class Format>
+constexpr BlockProduct productOf() {
+  return {unpack<Format>, multiply<Format>, multiplyPacked<Format>};
+}
+
 }  // namespace
 
-extern const BlockProduct blockProduct;
-const BlockProduct blockProduct = {ISOPRO_VARIANT_NAME, kLanes, quantise, unpack, multiply, multiplyPacked};
+extern const BlockProducts blockProducts;
+const BlockProducts blockProducts = {
+    ISOPRO_VARIANT_NAME, kLanes, quantise, {productOf<Q4_1>(), productOf<Q5_0>(), productOf<Q6_K>(), productOf<Q8_0>()}};
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT

@@ -7,40 +7,40 @@ namespace isopro::kernels {
 
 #if defined(ISOPRO_PRODUCTS_avx512vnni)
 namespace avx512vnni {
-extern const BlockProduct blockProduct;
+extern const BlockProducts blockProducts;
 }
 #endif
 #if defined(ISOPRO_PRODUCTS_avx2)
 namespace avx2 {
-extern const BlockProduct blockProduct;
+extern const BlockProducts blockProducts;
 }
 #endif
 
 namespace {
 
-std::array<const BlockProduct*, 3> findProducts() {
-  std::array<const BlockProduct*, 3> found{};
+std::array<const BlockProducts*, 3> findProducts() {
+  std::array<const BlockProducts*, 3> found{};
   [[maybe_unused]] std::size_t count = 0;
 #if defined(ISOPRO_PRODUCTS_avx512vnni)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) {
-    found[count++] = &avx512vnni::blockProduct;
+    found[count++] = &avx512vnni::blockProducts;
   }
 #endif
 #if defined(ISOPRO_PRODUCTS_avx2)
   // Every processor with AVX2 has F16C.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found[count++] = &avx2::blockProduct;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found[count++] = &avx2::blockProducts;
 #endif
   return found;
 }
 
 }  // namespace
 
-const BlockProduct* const* runnableBlockProducts() {
-  static const std::array<const BlockProduct*, 3> found = findProducts();
+const BlockProducts* const* runnableBlockProducts() {
+  static const std::array<const BlockProducts*, 3> found = findProducts();
   return found.data();
 }
 
-const BlockProduct* blockProduct() { return runnableBlockProducts()[0]; }
+const BlockProducts* blockProducts() { return runnableBlockProducts()[0]; }
 
 }  // namespace isopro::kernels

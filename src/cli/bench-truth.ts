@@ -22,7 +22,7 @@ export const benchTruthCommand = defineCommand({
       .option('matmul', {
         choices: ['ggml', 'own'] as const,
         default: 'ggml' as const,
-        describe: "whose kernels multiply: llama.cpp's, or ours (matrices of Q4_1 on x86 without AMX)",
+        describe: "whose kernels multiply: llama.cpp's, or ours (Q4_1, Q5_0, Q6_K and Q8_0 on x86 without AMX)",
       })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of problems and sampling' })
       .example('$0 bench truth --json', 'figures for a program'),

@@ -1,8 +1,9 @@
 import path from 'node:path';
 import { hashFile } from '../engine/adapter.js';
+import { MATMUL_HELP, MATMULS, type Matmul } from '../engine/addon.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { LEARNING_RATES } from '../engine/fine-tuning.js';
-import { loadModel, type Model } from '../engine/model.js';
+import { loadModel, type LoadModelOptions, type Model } from '../engine/model.js';
 import { requireTarget } from '../files.js';
 import { trainAdapter } from '../jobs/train-adapter.js';
 import { listTable } from '../report/terminal.js';
@@ -63,6 +64,7 @@ interface Flags {
   readonly before: string | undefined;
   readonly seed: string;
   readonly threads: number;
+  readonly matmul: Matmul | undefined;
 }
 
 const DEFAULT_FOLDER = 'runs/truth-training';
@@ -75,6 +77,15 @@ const MEASURED = [
 ];
 
 const jsonl = (rows: readonly object[]): Buffer => Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+
+const loading = ({ threads, matmul }: Flags, signal: AbortSignal): LoadModelOptions => ({
+  signal,
+  fixedThreads: true,
+  ...(threads === 0 ? {} : { threads }),
+  ...(matmul === undefined ? {} : { matmul }),
+});
+/** Of what the model does, which a training depends on. */
+const engineOf = ({ info: { threads, matmul } }: Model) => ({ threads, ...(matmul === 'own' ? { matmul } : {}) });
 
 /** The best trajectories of runs by a strategy, learned by their likelihood, or written to a file. */
 async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
@@ -104,8 +115,8 @@ async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
     return { ...about, rows: flags.rows };
   }
   const { rank, epochs, threads, lr: learningRate = LEARNING_RATES.sft } = flags;
-  await using model = await loadModel(flags.model, { signal, fixedThreads: true, ...(threads === 0 ? {} : { threads }) });
-  const settings = { by: flags.by!, selected: [...selected], epochs, rank, learningRate, seed: flags.seed, threads: model.info.threads };
+  await using model = await loadModel(flags.model, loading(flags, signal));
+  const settings = { by: flags.by!, selected: [...selected], epochs, rank, learningRate, seed: flags.seed, ...engineOf(model) };
   using folder = new TrainingFolder(path.resolve(flags.out ?? DEFAULT_FOLDER), await trainingStart(model, settings));
   const train = async (): Promise<void> => {
     if (await folder.isDone()) return;
@@ -186,8 +197,8 @@ async function byReadout(flags: Flags, signal: AbortSignal): Promise<object> {
   const problems = trainingProblems(domains, steps * questions, seed);
   const learningRate = flags.lr ?? READOUT_RATE;
   const how = { reward, steps, questions, group, maxTokens, temperature, trainCutOff, seed };
-  await using model = await loadModel(flags.model, { signal, fixedThreads: true, ...(threads === 0 ? {} : { threads }) });
-  const settings = { ...how, seed: flags.seed, domains: flags.domain.join(' '), mode, rank, learningRate, threads: model.info.threads };
+  await using model = await loadModel(flags.model, loading(flags, signal));
+  const settings = { ...how, seed: flags.seed, domains: flags.domain.join(' '), mode, rank, learningRate, ...engineOf(model) };
   const out = flags.out ?? DEFAULT_FOLDER;
   using folder = new TrainingFolder(path.resolve(out), await trainingStart(model, settings));
   const train = async (): Promise<void> => {
@@ -291,6 +302,7 @@ export const truthTrainCommand = defineCommand({
       })
       .option('seed', { type: 'string', default: '42', describe: '64-bit seed' })
       .option('threads', { type: 'number', default: 0, describe: '0: the physical cores' })
+      .option('matmul', { choices: MATMULS, describe: `${MATMUL_HELP}; default: ggml` })
       .example('$0 truth train runs/urns --by accuracy:mode=eventual --validation gt', 'the tenth with the lowest loss')
       .example(
         '$0 truth train --domain urns --steps 20 --measure 40',

@@ -18,7 +18,8 @@ export const MATMULS = ['ggml', 'own', 'auto'] as const;
 export type Matmul = (typeof MATMULS)[number];
 /** What `info.matmul` says of a loaded model. */
 export const KERNELS = ['ggml', 'own'] as const;
-export const MATMUL_HELP = 'whose kernels multiply with the weights: own are for Q4_1 on x86; auto: own where they have something to do';
+export const MATMUL_HELP =
+  'whose kernels multiply with the weights: own are for Q4_1, Q5_0, Q6_K and Q8_0 on x86; auto: own where they have something to do';
 
 export interface NativeModelInfo {
   architecture: string;

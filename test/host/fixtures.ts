@@ -1,9 +1,10 @@
 /** Models and adapters of the host's tests, in a folder that is removed when the process ends. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { HostedModel, HostReply, HostRequest, TokenEvent } from '../../src/index.js';
 import { writeSyntheticAdapter, type SyntheticAdapterOptions } from '../models/adapter.js';
+import type { TensorType } from '../models/quantise.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 export const folder = mkdtempSync(path.join(tmpdir(), 'isopro-host-'));
@@ -15,8 +16,12 @@ export const shape = writeSyntheticModel(file, { architecture: 'llama', type: 'Q
 export const unquantised = path.join(folder, 'f32.gguf');
 writeSyntheticModel(unquantised, { architecture: 'llama', type: 'F32', seed: 31n });
 /** The same weights in a type for which there are kernels of our own (LoadModelOptions.matmul). */
-export const fileQ41 = path.join(folder, 'base-q4_1.gguf');
-writeSyntheticModel(fileQ41, { architecture: 'llama', type: 'Q4_1', seed: 31n });
+export const fileOf = (type: TensorType): string => {
+  const to = path.join(folder, `base-${type}.gguf`);
+  if (!existsSync(to)) writeSyntheticModel(to, { architecture: 'llama', type, seed: 31n });
+  return to;
+};
+export const fileQ41 = fileOf('Q4_1');
 
 export function adapterFile(name: string, seed: bigint, options: Omit<SyntheticAdapterOptions, 'seed'> = {}): string {
   const to = path.join(folder, `${name}.gguf`);
