@@ -30,7 +30,7 @@ const SAMPLES = 8;
 const PUBLISHED = {
   iterations: 8,
   sampling: { maxTokens: 128 }, // the longest right answer of a test set has 75
-  evaluation: { devSize: 10, testSize: 100 },
+  evaluation: { devSize: 10, testSize: 100, forgetting: 200 },
   monitor: { patience: 4 }, // a dev set of 50 or 70 is noise of 5 points
 };
 /** Of the search, which reads the dev problems alone: one test problem a tier is the least that a run evaluates. */
@@ -55,7 +55,7 @@ const TRIED = {
   iterations: 1,
   sampling: { rollouts: 16, samples: 4 },
   optimiser: { stepsPerIteration: 2, batchSize: 4 },
-  evaluation: { devSize: 1, testSize: 1 },
+  evaluation: { devSize: 1, testSize: 1, forgetting: 2 },
 };
 
 const merge = (...parts) => {

@@ -41,5 +41,5 @@ export async function evalForgetting({
     const of = { path: name, sha256: await model.hash() };
     return printJson({ model: of, adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id }, forgetting, seconds });
   }
-  process.stdout.write(`${forgettingSentences(forgetting).join('\n')}\n± is one standard error over texts\n`);
+  process.stdout.write(`${forgettingSentences(forgetting).join('\n')}\nintervals are over texts\n`);
 }

@@ -8,7 +8,7 @@ import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
-import type { ScoredText } from '../statistics/index.js';
+import { FORGETTING_SET, type ScoredText } from '../statistics/index.js';
 import { KeptHalf, type Half } from './kept-halves.js';
 
 /** 20,101 bytes in 32 paragraphs, and 200 prompts, one a line. */
@@ -17,8 +17,11 @@ const SHA256 = {
   prompts: 'ab87bc90dc748d3640212be36763c9533459791c08b574d19042187cbd8604d0',
 } as const;
 export const FORGETTING_TEXTS: Readonly<Record<keyof typeof SHA256, string>> = SHA256;
-export const GENERAL_PROMPTS = 200;
-const PARAGRAPHS = 32;
+export const GENERAL_PROMPTS = FORGETTING_SET.prompts;
+const PARAGRAPHS = FORGETTING_SET.paragraphs;
+/** Of a run: a general prompt for so many tokens that its rollouts may sample, and as many prompts at least. */
+export const TOKENS_PER_PROMPT = 1000;
+export const LEAST_PROMPTS = 25;
 /** Of a reply to a general prompt, at most. */
 const REPLY_TOKENS = 16;
 /** Of the replies: the same for every run, so that adapters of one base are measured on the same tokens. */
@@ -74,6 +77,10 @@ export interface ForgettingOptions {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: { readonly done: number; readonly total: number }) => void;
 }
+
+/** General prompts on which a run of so many tokens measures, so that the measure of a small run takes a small part of it. */
+export const promptsForRun = (rolloutTokens: number): number =>
+  Math.min(GENERAL_PROMPTS, Math.max(LEAST_PROMPTS, Math.ceil(rolloutTokens / TOKENS_PER_PROMPT)));
 
 const paragraphsFor = (prompts: number): number => Math.ceil((PARAGRAPHS * prompts) / GENERAL_PROMPTS);
 

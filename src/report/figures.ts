@@ -1,5 +1,12 @@
 /** How figures are written, in the terminal and on the page. */
-import type { Forgetting, Interval, MeanPerToken, MeasureName } from '../statistics/index.js';
+import {
+  FORGETTING_SET,
+  intervalOfMean,
+  type Forgetting,
+  type Interval,
+  type MeanPerToken,
+  type MeasureName,
+} from '../statistics/index.js';
 import type { TestRate } from '../run-folder/comparison.js';
 
 export const percent = (fraction: number | null | undefined): string => (fraction == null ? '–' : (100 * fraction).toFixed(1));
@@ -18,21 +25,31 @@ export const decimalChange = (difference: number | null): string =>
   difference === null ? '–' : `${difference > 0 ? '+' : difference < 0 ? '−' : ''}${Math.abs(difference).toFixed(3)}`;
 
 const nats = (value: number): string => `${value < 0 ? '−' : ''}${Math.abs(value).toFixed(4)}`;
-const within = ({ mean, standardError }: MeanPerToken): string =>
-  nats(mean) + (standardError === null ? '' : ` ± ${standardError.toFixed(4)}`);
+const interval = (of: MeanPerToken): string => {
+  const found = intervalOfMean(of);
+  return found === null ? '' : `95 % interval ${nats(found.low)} to ${nats(found.high)}, `;
+};
+const partOf = (count: number, all: number): string => (count < all ? `${count} of ${all}` : String(count));
 
-/** In sentences, nats a token with standard errors. */
+/** In sentences, nats a token with 95 % intervals; of how many of the texts, where it is not all of them. */
 export function forgettingSentences({ english, lost, divergence }: Forgetting): string[] {
   return [
-    `log-probability of held-out English ${nats(english.before)} before, ${nats(english.after)} after: ${within(lost)} nats a token lost ` +
-      `(${whole(lost.tokens)} tokens in ${lost.texts} paragraph${lost.texts === 1 ? '' : 's'})`,
+    `log-probability of held-out English ${nats(english.before)} before, ${nats(english.after)} after: ${nats(lost.mean)} nats a token lost ` +
+      `(${interval(lost)}${whole(lost.tokens)} tokens in ${partOf(lost.texts, FORGETTING_SET.paragraphs)} paragraphs)`,
     ...(divergence === null
       ? []
       : [
-          `KL(base || trained) on ${divergence.texts} general prompts ${within(divergence)} nats a token ` +
-            `(Monte Carlo, over ${whole(divergence.tokens)} tokens that the base model sampled)`,
+          `KL(base || trained) on ${partOf(divergence.texts, FORGETTING_SET.prompts)} general prompts ${nats(divergence.mean)} nats a token ` +
+            `(${interval(divergence)}Monte Carlo, over ${whole(divergence.tokens)} tokens that the base model sampled)`,
         ]),
   ];
+}
+
+/** Where not all texts were measured on: that a larger measure is to be had. */
+export function forgettingNotes({ lost, divergence }: Forgetting): string[] {
+  const { paragraphs, prompts } = FORGETTING_SET;
+  if (lost.texts >= paragraphs && (divergence?.texts ?? 0) >= prompts) return [];
+  return [`a small run measures it on part of the texts, which widens the intervals; --forgetting ${prompts} on all of them`];
 }
 
 /** Rows beside accuracy. */

@@ -7,6 +7,7 @@ import {
   bounds,
   decimal,
   decimalBounds,
+  forgettingNotes,
   forgettingSentences,
   MEASURE_NOTES,
   MEASURE_TITLES,
@@ -101,8 +102,8 @@ ${cells([...columns.map((key) => percent(of.byTier[key]?.mean)), ...pairOf(pair)
 
 /** What it cost: the model on what it was not trained on. */
 const forgettingPart = (forgetting: Forgetting): Html => html`<h3>Forgetting</h3>
-<p class="note muted">On texts written for this measure, which no run trains on. ± is one standard error over texts.</p>
-${forgettingSentences(forgetting).map((sentence) => html`<p>${sentence}.</p>`)}`;
+<p class="note muted">On texts written for this measure, which no run trains on. Intervals are over texts.</p>
+${[...forgettingSentences(forgetting), ...forgettingNotes(forgetting)].map((sentence) => html`<p>${sentence}.</p>`)}`;
 
 /** Mean score and proper scores, by tier; nothing where the task's verdicts have no figures. */
 function measureTables(

@@ -7,6 +7,7 @@ import {
   decimal,
   decimalBounds,
   decimalChange,
+  forgettingNotes,
   forgettingSentences,
   MEASURE_NOTES,
   MEASURE_TITLES,
@@ -185,13 +186,14 @@ export function resultTable(
   const policyLines = policyTable(policies, Object.keys(comparison.byTier), style);
   const measureLines = measureTable(before, after, style);
   const rateLines = rateTable(rates, style);
+  const forgot = forgetting === null ? [] : [...forgettingSentences(forgetting), ...forgettingNotes(forgetting)];
   return [
     wrapped(`per cent of test problems solved, ${FIGURES_NOTE}`, style),
     '',
     comparisonTable(before, after, comparison, ['before', 'after'], style),
     ...(rateLines === '' ? [] : ['', rateLines]),
     ...(measureLines === '' ? [] : ['', measureLines]),
-    ...(forgetting === null ? [] : ['', 'forgetting', ...forgettingSentences(forgetting).map((each) => wrapped(each, style, 2))]),
+    ...(forgot.length === 0 ? [] : ['', 'forgetting', ...forgot.map((each) => wrapped(each, style, 2))]),
     ...(policyLines === '' ? [] : ['', 'trivial policies, which use no model', policyLines]),
   ].join('\n');
 }

@@ -1,5 +1,11 @@
 /** How far an adapter has moved a model on what it was not trained on. */
 
+import { studentQuantile } from './student.js';
+import type { Interval } from './intervals.js';
+
+/** All texts of the measure (assets/forgetting). */
+export const FORGETTING_SET = { prompts: 200, paragraphs: 32 } as const;
+
 /** Sums of natural log-probabilities of one text's tokens under the base model and under the trained one. */
 export interface ScoredText {
   readonly tokens: number;
@@ -26,6 +32,13 @@ export interface Forgetting {
    * ln p_base(x) - ln p_trained(x) over the tokens x that the base sampled: a Monte Carlo estimate, which may be negative within its error.
    */
   readonly divergence: MeanPerToken | null;
+}
+
+/** Student's, of as many freedoms as texts but one; null for a single text. */
+export function intervalOfMean({ mean, standardError, texts }: MeanPerToken): Interval | null {
+  if (standardError === null) return null;
+  const half = studentQuantile(0.025, texts - 1) * standardError;
+  return { low: mean - half, high: mean + half };
 }
 
 /** Ratio of sums, with the standard error of a ratio estimator over clusters (Cochran 1977, §6.4). */

@@ -1,6 +1,6 @@
 export { changeOfMean, type ChangeOfMean, type TierChange } from './change-of-mean.js';
 export { kendall, mean, pearson, sampleStandardDeviation, spearman } from './descriptive.js';
-export { forgettingOf, type Forgetting, type MeanPerToken, type ScoredText } from './forgetting.js';
+export { FORGETTING_SET, forgettingOf, intervalOfMean, type Forgetting, type MeanPerToken, type ScoredText } from './forgetting.js';
 export {
   clusteredWilsonInterval,
   fisherInterval,

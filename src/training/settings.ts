@@ -4,7 +4,7 @@ import { ALGORITHM_IDS, ALGORITHM_SETTINGS, ALGORITHMS, algorithmOf } from '../a
 import { ACCEPTANCES } from '../algorithms/algorithm.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
-import { GENERAL_PROMPTS } from '../evaluation/forgetting.js';
+import { GENERAL_PROMPTS, LEAST_PROMPTS, promptsForRun, TOKENS_PER_PROMPT } from '../evaluation/forgetting.js';
 import { readJson } from '../files.js';
 import { MATMUL_HELP, MATMULS, type NativeModelInfo } from '../engine/addon.js';
 import type { Seed } from '../engine/seed.js';
@@ -137,8 +137,9 @@ const evaluation = z.strictObject({
   forgetting: count(0, GENERAL_PROMPTS)
     .optional()
     .describe(
-      'general prompts on which the run measures, beside held-out English, how far the model has moved; 0: not at all; default: all ' +
-        `${GENERAL_PROMPTS} for a model that knows language (a vocabulary of ${LANGUAGE_VOCABULARY} or more)`,
+      'general prompts on which the run measures, beside held-out English, how far the model has moved; 0: not at all; ' +
+        `${GENERAL_PROMPTS}: all; default, of a model that knows language (a vocabulary of ${LANGUAGE_VOCABULARY} or more): one for every ` +
+        `${TOKENS_PER_PROMPT} tokens that the rollouts may sample, ${LEAST_PROMPTS} at least`,
     ),
   constrained: z
     .boolean()
@@ -377,6 +378,9 @@ export const taskOptions = (settings: RunSettings): OpenTaskOptions => ({
   ...(settings.sampling.turns === 0 ? {} : { turns: settings.sampling.turns }),
 });
 
+/** Of the rollouts of all iterations, at most. */
+const rolloutTokens = ({ iterations, sampling: { rollouts, maxTokens } }: RunSettings): number => iterations * rollouts * maxTokens;
+
 /** With the threads, kernels and turns that model and task have, and the measure of forgetting that the model's vocabulary allows. */
 export const inUse = (
   settings: RunSettings,
@@ -388,7 +392,9 @@ export const inUse = (
   ...settings,
   evaluation: {
     ...settings.evaluation,
-    forgetting: settings.evaluation.forgetting ?? (opened.model.info.vocabularySize < LANGUAGE_VOCABULARY ? 0 : GENERAL_PROMPTS),
+    forgetting:
+      settings.evaluation.forgetting ??
+      (opened.model.info.vocabularySize < LANGUAGE_VOCABULARY ? 0 : promptsForRun(rolloutTokens(settings))),
   },
   model: { ...settings.model, threads: opened.model.info.threads, matmul: opened.model.info.matmul },
   sampling: { ...settings.sampling, turns: opened.task.turns },

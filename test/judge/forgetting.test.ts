@@ -20,8 +20,10 @@ import { readClaims } from '../../src/judge/held-out.js';
 import { LogReader } from '../../src/log/read.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
+import { forgettingNotes, forgettingSentences } from '../../src/report/figures.js';
 import { forgettingOf } from '../../src/statistics/index.js';
 import type { RunResult } from '../../src/training/result.js';
+import { inUse, resolveSettings, type RunSettingsInput } from '../../src/training/settings.js';
 import { asFlags, runCli } from '../cli/run-cli.js';
 import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { temporaryFolder } from '../models/signed-log.js';
@@ -227,6 +229,35 @@ test('means are over tokens, errors over texts', () => {
   expect(divergence).toBeNull();
 });
 
+test('sentences say of how many texts, and Student’s interval over them; that there are more is said where not all were taken', () => {
+  const text = (fall: number) => ({ tokens: 10, before: -20, after: -20 - fall });
+  const few = forgettingOf([1, 2, 3].map(text), [1, 3].map(text));
+  // means 0.2; standard errors 0.1 / sqrt(3) and 0.1; t of 2 and 1 freedoms 4.303 and 12.706
+  expect(forgettingSentences(few)).toEqual([
+    'log-probability of held-out English −2.0000 before, −2.2000 after: 0.2000 nats a token lost (95 % interval −0.0484 to 0.4484, ' +
+      '30 tokens in 3 of 32 paragraphs)',
+    'KL(base || trained) on 2 of 200 general prompts 0.2000 nats a token (95 % interval −1.0706 to 1.4706, Monte Carlo, over 20 tokens ' +
+      'that the base model sampled)',
+  ]);
+  expect(forgettingNotes(few).join()).toMatch(/part of the texts.*--forgetting 200/);
+  const all = forgettingOf(new Array(32).fill(text(1)), new Array(200).fill(text(1)));
+  expect(forgettingSentences(all).join()).toMatch(/in 32 paragraphs.* on 200 general prompts/);
+  expect(forgettingNotes(all)).toEqual([]);
+});
+
+test('a run measures on as many prompts as its rollouts have thousands of tokens: a small one on few, a published one on all', () => {
+  const prompts = (given: RunSettingsInput, vocabularySize = 49_152) =>
+    inUse(resolveSettings(given), { model: { info: { threads: 1, matmul: 'ggml', vocabularySize } }, task: { turns: 1 } }).evaluation
+      .forgetting;
+  const small = { profile: 'small' } as const;
+  expect(prompts({ ...small, iterations: 1, sampling: { rollouts: 64, maxTokens: 16 } })).toBe(25);
+  expect(prompts({ ...small, sampling: { maxTokens: 16 } })).toBe(62); // 6 iterations of 640 rollouts
+  expect([prompts(small), prompts({ profile: 'downloaded' })]).toEqual([200, 200]);
+  expect(prompts({ ...small, iterations: 1, evaluation: { forgetting: 200 } })).toBe(200);
+  expect(prompts({ ...small, evaluation: { forgetting: 0 } })).toBe(0);
+  expect(prompts(small, 1088)).toBe(0);
+});
+
 test('eval --forgetting: the bare base is where it was, on all texts', async () => {
   const args = ['eval', '--forgetting', '--model', file('letters.gguf'), '--threads', '1', '--context', '1024'];
   const { code, stdout } = await runCli([...args, '--json'], { ISOPRO_HOME: file('home'), NO_COLOR: '1' });
@@ -263,7 +294,7 @@ describe('a run', () => {
     expect(forgetting!.lost).toMatchObject({ texts: 2 });
     expect(forgetting!.divergence).toMatchObject({ texts: 7 });
     for (const shown of [(await cli('runs', 'show', file('run'))).stdout, readFileSync(file('run/report.html'), 'utf8')])
-      expect(shown).toMatch(/KL\(base \|\| trained\) on 7 general prompts/);
+      expect(shown).toMatch(/KL\(base \|\| trained\) on 7 of 200 general prompts/);
     // of every tier, L2 alone is solved by b
     const { constrained } = result.test;
     for (const { mean, byTier, format } of [constrained!.before, constrained!.after]) {

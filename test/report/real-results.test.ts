@@ -50,11 +50,15 @@ describe('the steps', () => {
   test('are both practical tasks with three seeds, every control of ablate with one, and three further tasks', () => {
     for (const task of ['sql', 'extract']) {
       for (const seed of ['42', '123', '456'])
-        expect(named(`${task}-full-${seed}`).settings).toMatchObject({ task, seed, evaluation: { testSize: 100, constrained: true } });
+        expect(named(`${task}-full-${seed}`).settings).toMatchObject({
+          task,
+          seed,
+          evaluation: { testSize: 100, constrained: true, forgetting: 200 },
+        });
       for (const condition of ['shuffled-verdicts', 'random-verdicts', 'failures', 'references'] as const)
         expect(named(`${task}-${condition}-42`).settings).toEqual({
           ...named(`${task}-full-42`).settings,
-          evaluation: { devSize: 10, testSize: 100 },
+          evaluation: { devSize: 10, testSize: 100, forgetting: 200 },
           ...CONDITIONS[condition],
         });
       expect(named(`${task}-few-shot`).evaluate).toMatchObject({ fewShot: 3 });
