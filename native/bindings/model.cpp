@@ -204,6 +204,7 @@ class NativeModel : public Wrapped<NativeModel> {
     return start(info, never(), [settings](Call&, ModelSession& session, const auto&) {
       Context& own = session.readyContext();
       if (session.batch != nullptr) throw Error("INVALID_ARGUMENT", "the model has a running batch");
+      giveWay();
       const int threads = own.governor().maxThreads();
       auto context = std::make_unique<Context>(session.model, threads, own.fixedThreads());
       auto alone = std::make_unique<Context>(session.model, threads, true);

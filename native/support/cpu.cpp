@@ -16,7 +16,10 @@
 #include <time.h>
 #else
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 #endif
 
 namespace isopro {
@@ -64,6 +67,15 @@ int physicalCores() {
   return std::max(1, std::min(static_cast<int>(cores.size()), cgroupCores()));
 #else
   return std::max(1, logicalCores() / 2);
+#endif
+}
+
+void giveWay() {
+#if defined(__linux__)
+  // Of one thread, although the call says process. Where it is refused, nothing is lost but the order.
+  constexpr int kNice = 5;
+  const auto thread = static_cast<id_t>(syscall(SYS_gettid));
+  static_cast<void>(setpriority(PRIO_PROCESS, thread, std::min(19, getpriority(PRIO_PROCESS, thread) + kNice)));
 #endif
 }
 

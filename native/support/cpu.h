@@ -9,6 +9,10 @@ namespace isopro {
 // respected on Linux. At least 1.
 int physicalCores();
 
+// Lowers the priority of the calling thread and of those that it starts from now on, where the system has one for threads (Linux):
+// what answers others, which computes little and often, is then not kept waiting by what computes all the time.
+void giveWay();
+
 // Nanoseconds of processor time that all threads of this process have used.
 std::int64_t processCpuNanoseconds();
 

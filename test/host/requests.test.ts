@@ -1,5 +1,7 @@
 /** What callers of one running batch get: each its own settings, its tokens as they come, its own end and its own errors. */
 import { execFile } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { getPriority } from 'node:os';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { promisify } from 'node:util';
 import { z } from 'zod';
@@ -544,6 +546,21 @@ test('the event loop stays free while 40 callers are streamed to', async () => {
     percentiles.push(delay.percentile(99) / 1e6);
   }
   expect(Math.min(...percentiles)).toBeLessThan(20);
+});
+
+(process.platform === 'linux' ? test : test.skip)('the threads that compute have a lower priority than the one that answers', async () => {
+  const nices = (): number[] =>
+    readdirSync('/proc/self/task').map((id) => {
+      const text = readFileSync(`/proc/self/task/${id}/stat`, 'latin1');
+      return Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[16]);
+    });
+  const own = getPriority();
+  const before = nices().filter((nice) => nice > own).length;
+  await using priorities = new ModelHost();
+  const model = await priorities.load(file, { threads: 2 });
+  await model.generate(greedy([5, 6, 7], 4));
+  expect(getPriority()).toBe(own);
+  expect(nices().filter((nice) => nice === Math.min(19, own + 5)).length).toBeGreaterThan(before);
 });
 
 test('a process that exits in the middle of a reply ends cleanly', async () => {
