@@ -2,6 +2,7 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
+import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { loadAddon, packageRoot } from '../../src/engine/addon.js';
 import { homeFolder } from '../../src/engine/model-location.js';
@@ -29,7 +30,7 @@ export function findLlamaServer(named: string | undefined, onBuild: (folder: str
   mkdirSync(build, { recursive: true });
   for (const step of [
     ['-S', source, '-B', build],
-    ['--build', build, '--target', 'llama-server', '--parallel'],
+    ['--build', build, '--target', 'llama-server', '--parallel', String(availableParallelism())],
   ]) {
     const { status, stderr, error } = spawnSync('cmake', step, { encoding: 'utf8', maxBuffer: 2 ** 28 });
     if (status !== 0) return { program: null, reason: `cmake ${step.join(' ')}: ${error?.message ?? stderr.trim().slice(-1000)}` };
