@@ -58,7 +58,7 @@ export function bytesBelow(folder: string, seen = new Set<string>()): number {
 /** What an npm that started this one says of itself; the npm that is started here would take it for settings. */
 const OF_NPM = /^(npm_(?!config_)|npm_config_(local_prefix|global_prefix|omit|include|ignore_scripts|dry_run|json|cache)$|NODE_OPTIONS$)/i;
 
-function environment(extra: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+export function environment(extra: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !OF_NPM.test(name));
   return { ...Object.fromEntries(own), CCACHE_DISABLE: '1', ...extra };
 }

@@ -118,7 +118,7 @@ export const evalCommand = defineCommand({
       })
       .option('verifier-threads', verifierThreadsOption)
       .option('threads', { type: 'number', describe: 'default: the physical cores; embedded: 1' })
-      .option('matmul', { choices: MATMULS, describe: `${MATMUL_HELP}; default: the run's, ggml` })
+      .option('matmul', { choices: MATMULS, describe: `${MATMUL_HELP}; default: the run's` })
       .option('context', { type: 'number', describe: "tokens of KV cache over all running answers; default: the run's" })
       .option('batch', { type: 'number', describe: "answers at once; default: the run's" })
       .option('out', {

@@ -34,12 +34,14 @@ const partOf = (count: number, all: number): string => (count < all ? `${count} 
 /** In sentences, nats a token with 95 % intervals; of how many of the texts, where it is not all of them. */
 export function forgettingSentences({ english, lost, divergence }: Forgetting): string[] {
   return [
-    `log-probability of held-out English ${nats(english.before)} before, ${nats(english.after)} after: ${nats(lost.mean)} nats a token lost ` +
+    `log-probability of held-out English ${nats(english.before)} before, ${nats(english.after)} after: ` +
+      `${nats(lost.mean)} nats a token lost ` +
       `(${interval(lost)}${whole(lost.tokens)} tokens in ${partOf(lost.texts, FORGETTING_SET.paragraphs)} paragraphs)`,
     ...(divergence === null
       ? []
       : [
-          `KL(base || trained) on ${partOf(divergence.texts, FORGETTING_SET.prompts)} general prompts ${nats(divergence.mean)} nats a token ` +
+          `KL(base || trained) on ${partOf(divergence.texts, FORGETTING_SET.prompts)} general prompts ` +
+            `${nats(divergence.mean)} nats a token ` +
             `(${interval(divergence)}Monte Carlo, over ${whole(divergence.tokens)} tokens that the base model sampled)`,
         ]),
   ];
