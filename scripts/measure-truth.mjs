@@ -65,7 +65,7 @@ async function reason({ name, model, predictor, settings }, modelFile) {
   const { code, printed } = await command(
     [
       ...['truth', 'run', '--config', config, '--model', modelFile(model), '--judge', modelFile(model), '--out', folder],
-      ...(predictor === null ? [] : ['--predictor', modelFile(predictor)]),
+      ...['--predictor', modelFile(predictor)],
     ],
     deadline,
   );

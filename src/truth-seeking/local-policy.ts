@@ -76,7 +76,7 @@ export async function localPolicy(
     seed: seed.toString(),
   };
   const inferMany = async (requests: readonly InferRequest[], options: InferOptions = {}): Promise<Reply[]> => {
-    const { maxTokens = 256, temperature = 0.25, signal } = options;
+    const { maxTokens = 256, temperature = 0.25, grammar, signal } = options;
     const rollouts = model.generate({
       prompts: requests.map((request) => ({ messages: request.messages, seeds: [request.seed] })),
       samples: 1,
@@ -84,6 +84,7 @@ export async function localPolicy(
       sampling: { temperature },
       adapter,
       adapterScale,
+      ...(grammar === undefined ? {} : { grammar }),
       ...(signal && { signal }),
     });
     const replies: Reply[] = [];

@@ -18,6 +18,8 @@ export interface InferOptions {
   readonly maxTokens?: number;
   /** 0 takes the most likely token. Default 0.25, as in the reference (section 2.4). */
   readonly temperature?: number;
+  /** GBNF that a local model's reply is bound to; whoever cannot be bound answers freely, and is read as strictly. */
+  readonly grammar?: string;
   readonly signal?: AbortSignal;
 }
 

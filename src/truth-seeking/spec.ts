@@ -9,6 +9,7 @@ export type Spec<F extends Forms> = { readonly [N in keyof F & string]: { readon
 
 export interface Specs<F extends Forms> {
   readonly names: readonly (keyof F & string)[];
+  readonly forms: F;
   /** Options that are left out have their default. @throws IsoproError INVALID_ARGUMENT */
   parse(text: string): Spec<F>;
   /** With every option written out, so that it means the same where a default is another one. */
@@ -34,6 +35,7 @@ export function specs<F extends Forms>(what: string, forms: F): Specs<F> {
   };
   return {
     names,
+    forms,
     parse(text) {
       const [name = '', ...rest] = text.split(':');
       const form = Object.hasOwn(forms, name) ? forms[name] : undefined;

@@ -9,8 +9,8 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** Replies of one length and temperature are one request of the policy. */
-const kindOf = ({ maxTokens, temperature }: InferOptions): string => `${maxTokens} ${temperature}`;
+/** Replies of one length, temperature and grammar are one request of the policy. */
+const kindOf = ({ maxTokens, temperature, grammar = '' }: InferOptions): string => `${maxTokens} ${temperature} ${grammar}`;
 
 /**
  * Work for each of `count`, by policies that wait for each other: once everybody who is not done waits for a reply, all of them are

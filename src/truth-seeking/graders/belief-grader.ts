@@ -58,6 +58,11 @@ export function ungradable(problem: Problem): string | null {
   return problem.correctOption === null ? 'nobody knows its answer' : null;
 }
 
+/** Two decimals are what anybody means. */
+export const PROBABILITY_GRAMMAR = 'probability ::= "0" ("." [0-9] [0-9]?)? | "1" ("." "0" "0"?)?';
+/** A stated belief and nothing else. */
+export const BELIEF_GRAMMAR = `root ::= "\\\\${BELIEF_MARK}{" probability "}"\n${PROBABILITY_GRAMMAR}`;
+
 /** What a reply has to end with, in words. */
 export function beliefForm({ options: [first, second] }: Pick<BinaryProblem, 'options'>): string {
   return (

@@ -1,11 +1,21 @@
 /** Graders that ask a model. What it answers is read as strictly as what a policy answers, and an error is never a number. */
-import type { InferOptions, Policy } from '../policy.js';
+import type { InferOptions, Message, Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
 import type { Grader } from '../strategies/grader-score.js';
-import { askVerdict, VERDICT_FORM } from '../strategies/verdict.js';
-import { askingForBelief, gradeBelief, type Grade } from './belief-grader.js';
+import { askVerdict, VERDICT_FORM, VERDICT_GRAMMAR } from '../strategies/verdict.js';
+import { textOf, type Trajectory } from '../trajectory.js';
+import { askingForBelief, BELIEF_GRAMMAR, beliefForm, gradeBelief, type Grade } from './belief-grader.js';
 
-type Asking = Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'>;
+type Asking = Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> & {
+  /** Whether replies are bound to the form that they are read in. Default: false. */
+  readonly isBound?: boolean;
+};
+
+const bound = ({ isBound = false, ...options }: Asking, grammar: string): InferOptions => ({
+  ...options,
+  temperature: 0,
+  ...(isBound ? { grammar } : {}),
+});
 
 /** A model says which belief a text holds, and that is graded by minus its Brier score, in [-1, 0]. */
 export const modelBeliefGrader =
@@ -15,12 +25,24 @@ export const modelBeliefGrader =
     const content =
       `Which probability does the author of this text hold? Do not answer the question yourself.\n\n${text}\n\nThe question was:\n` +
       askingForBelief(problem);
-    const { text: said } = await judge.infer([{ role: 'user', content }], { ...options, temperature: 0 });
+    const { text: said } = await judge.infer([{ role: 'user', content }], bound(options, BELIEF_GRAMMAR));
     return gradeBelief(said, problem);
   };
 
+/** Who reasoned says what it came to believe, after its last word: bound to the form, so that whoever cannot keep to one is graded, too. */
+export async function askedBelief(policy: Policy, problem: Problem, of: Trajectory, options: Asking = {}): Promise<Grade> {
+  if (problem.kind !== 'binary' || problem.correctOption === null) return { ok: false, reason: 'no answer known' };
+  const messages: Message[] = [
+    ...of.prompt,
+    { role: 'assistant', content: textOf(of) },
+    { role: 'user', content: `${beliefForm(problem)} Write that alone.` },
+  ];
+  const { text } = await policy.infer(messages, bound({ ...options, isBound: true }, BELIEF_GRAMMAR));
+  return gradeBelief(text, problem);
+}
+
 async function rated(judge: Policy, content: string, options: Asking): Promise<Grade> {
-  const verdict = await askVerdict(judge, [{ role: 'user', content: `${content}\n\n${VERDICT_FORM}` }], { ...options, temperature: 0 });
+  const verdict = await askVerdict(judge, [{ role: 'user', content: `${content}\n\n${VERDICT_FORM}` }], bound(options, VERDICT_GRAMMAR));
   return verdict.ok ? { ok: true, value: verdict.score } : { ok: false, reason: 'grader failed' };
 }
 

@@ -4,6 +4,7 @@ import { askBeliefs, statedBeliefs, type AskedReadout } from '../beliefs/asked.j
 import { readBeliefs, type BeliefSystem } from '../beliefs/readout.js';
 import { requireCapability, type Policy } from '../policy.js';
 import type { BinaryProblem } from '../problem.js';
+import type { Strategy } from '../strategies/strategy.js';
 import type { Trajectory } from '../trajectory.js';
 import type { TruthConfig } from './config.js';
 import type { BeliefsRecord } from './records.js';
@@ -21,6 +22,10 @@ export function readerOf({ evaluated, predictor }: TruthPolicies): NamedPolicy {
 
 /** Whoever judges: the judge that is named, else another model that is there, else the one that reasons. */
 export const judgeOf = ({ evaluated, predictor, judge }: TruthPolicies): NamedPolicy => judge ?? predictor ?? evaluated;
+
+/** Whoever is asked by a strategy that rates: what somebody believes is asked of whoever reasons here. */
+export const raterFor = (strategy: Strategy, policies: TruthPolicies): NamedPolicy =>
+  strategy.name === 'grader' && strategy.kind === 'asked-belief' ? policies.evaluated : judgeOf(policies);
 
 function said({ trajectoryId, problemId, policyId, readings, sampledTokens }: AskedReadout, beliefSystem: BeliefSystem): RecordedReadout {
   return {

@@ -27,6 +27,9 @@ const several = <T extends z.ZodType<string, string>>(of: T) =>
 export const BELIEF_KINDS = ['exact', 'judge', 'self', 'stated'] as const;
 export type BeliefKind = (typeof BELIEF_KINDS)[number];
 
+/** How whoever rates writes the rating. */
+export const VERDICTS = ['free', 'bound'] as const;
+
 const INSTRUCTION =
   'A response earns 1 where it goes to the heart of the question, weighs what speaks against it and claims no more than it shows; ' +
   '0 where it is wrong, beside the point or empty.';
@@ -115,6 +118,10 @@ export const truthConfig = z.strictObject({
     .min(1)
     .optional()
     .describe('JSON lines {question, response, score?}: solved ratings before a judge; those without a score it rates itself (bootstrap)'),
+  verdicts: z
+    .enum(VERDICTS)
+    .optional()
+    .describe('how a judge or grader ends: freely, or bound to the form that it is read in, which small models need; default: free'),
   beliefSystem: z
     .enum(BELIEF_SYSTEMS)
     .default('keep')

@@ -115,7 +115,7 @@ export async function judgedTrials(
   answers: readonly Answer[],
   parties: MutualParties & { readonly judge: Policy },
   strategy: StrategyOf<'mutual-predictability'>,
-  { signal, ...from }: DrawFrom & { readonly signal?: AbortSignal },
+  { signal, isBound = false, ...from }: DrawFrom & { readonly signal?: AbortSignal; readonly isBound?: boolean },
 ): Promise<{ readonly score: number | null; readonly gradings: number; readonly failed: Readonly<Record<string, number>> }> {
   const said = ({ problem, trajectory }: Answer) => ({ question: questionText(problem), answer: answerOf(trajectory) });
   const drawn = Array.from({ length: strategy.trials }, (_, sample) => draw(of, answers, parties, strategy, from, sample));
@@ -125,7 +125,7 @@ export async function judgedTrials(
   const seed = deriveSeed({ runSeed: from.seed, purpose: `${from.purpose} judge`, iteration: 0, problemId: of.problem.id, sample: 0 });
   const alone = drawn.length - trials.length;
   const asked = new Map([[of.trajectory.id, trials]]);
-  const found = await judgedConsistency(parties.judge, asked, { seed, ...(signal && { signal }) }).catch((error: unknown) => {
+  const found = await judgedConsistency(parties.judge, asked, { seed, isBound, ...(signal && { signal }) }).catch((error: unknown) => {
     if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return null;
     throw error;
   });

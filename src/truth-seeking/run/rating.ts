@@ -7,7 +7,7 @@ import { readText } from '../../files.js';
 import { deriveSeed } from '../../random.js';
 import { jsonRows } from '../domains/json-rows.js';
 import { gradeSafely } from '../graders/belief-grader.js';
-import { coverageGrader, modelBeliefGrader, modelGrader } from '../graders/model-graders.js';
+import { askedBelief, coverageGrader, modelBeliefGrader, modelGrader } from '../graders/model-graders.js';
 import { questionText } from '../modes/asking.js';
 import type { Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
@@ -47,7 +47,12 @@ export type Rater = (problem: Problem, trajectory: Trajectory) => Promise<Rated>
 const seedOf = ({ seed }: Pick<TruthConfig, 'seed'>, strategy: string, id: string): bigint =>
   deriveSeed({ runSeed: BigInt(seed), purpose: `truth rating ${strategy}`, iteration: 0, problemId: id, sample: 0 });
 
-const graderOf = (kind: Exclude<GraderKind, 'belief'>, judge: Policy, instruction: string, options: { seed: bigint }): Grader =>
+const graderOf = (
+  kind: Exclude<GraderKind, 'belief' | 'asked-belief'>,
+  judge: Policy,
+  instruction: string,
+  options: { readonly seed: bigint; readonly isBound: boolean },
+): Grader =>
   ({
     'model-belief': () => modelBeliefGrader(judge, options),
     rating: () => modelGrader(judge, instruction, options),
@@ -62,23 +67,28 @@ export async function raterOf(
   strategy: StrategyOf<'qualitative-judge'> | StrategyOf<'grader'>,
   id: string,
   judge: Policy,
-  config: Pick<TruthConfig, 'seed' | 'instruction'>,
+  config: Pick<TruthConfig, 'seed' | 'instruction' | 'verdicts'>,
   rows: RatedRows | null,
   signal?: AbortSignal,
 ): Promise<Rater> {
   const { instruction } = config;
+  const isBound = config.verdicts === 'bound';
   if (strategy.name === 'grader') {
     const { kind } = strategy;
     if (kind === 'belief') throw new IsoproError('INVALID_ARGUMENT', 'grader: a stated belief needs no judge');
     return async (problem, trajectory) => {
-      const grader = graderOf(kind, judge, instruction, { seed: seedOf(config, id, trajectory.id) });
-      const grade = await gradeSafely(() => grader(textOf(trajectory), problem));
+      const options = { seed: seedOf(config, id, trajectory.id), isBound };
+      const grade = await gradeSafely(() =>
+        kind === 'asked-belief'
+          ? askedBelief(judge, problem, trajectory, options)
+          : graderOf(kind, judge, instruction, options)(textOf(trajectory), problem),
+      );
       const about = { raterId: judge.id, error: null, gradings: 1 };
       return grade.ok ? { ...about, score: grade.value, failed: {} } : { ...about, score: null, failed: { [grade.reason]: 1 } };
     };
   }
   const { name: _, ...how } = strategy;
-  const judging: Omit<Judging, 'seed'> = { judge, instruction, config: how, ...(signal && { signal }) };
+  const judging: Omit<Judging, 'seed'> = { judge, instruction, config: how, isBound, ...(signal && { signal }) };
   const examples = await bootstrapExamples({ ...judging, seed: seedOf(config, id, 'examples') }, rows?.examples ?? [], rows?.source ?? []);
   return async (problem, trajectory) => {
     const candidate = { id: trajectory.id, question: questionText(problem), response: textOf(trajectory) };

@@ -10,7 +10,7 @@ import { requireCapability, type Policy } from '../policy.js';
 import { needsBeliefs, STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
 import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
 import { readTruthConfig, type BeliefKind, type TruthConfig, type TruthConfigInput } from './config.js';
-import { believerOf, judgeOf, readerOf, type Believer } from './believer.js';
+import { believerOf, judgeOf, raterFor, readerOf, type Believer } from './believer.js';
 import { evaluate } from './evaluate.js';
 import type { TruthRun, TruthStart } from './folder.js';
 import { judgedTrials, mutualTrials, NO_OTHER_POLICY, type Answer } from './measure.js';
@@ -264,9 +264,10 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
       const there = isJudged ? state.rating(id, record.trajectory.id) : state.trials(id, record.trajectory.id);
       if (!due.has(record.trajectory.id) && recompute.trials === 'missing') continue;
       const how = { seed: BigInt(config.seed), purpose: `truth trials ${id} ${setupKey(setup)}`, ...signal };
+      const isBound = config.verdicts === 'bound';
       if (isJudged) {
         const judge = judgeOf(policies);
-        const rating = await judgedTrials(answerIn(state, record), answers, { ...parties, judge }, strategy, how);
+        const rating = await judgedTrials(answerIn(state, record), answers, { ...parties, judge }, strategy, { ...how, isBound });
         const about = { strategy: id, trajectoryId: record.trajectory.id, raterId: judge.id, error: null };
         await session.write({ kind: 'rating', ...about, ...rating, replaces: there === null ? null : digestOfRecord(there) });
         continue;
@@ -289,11 +290,12 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
   }
   for (const strategy of rated) {
     const id = STRATEGIES.format(strategy);
-    const ratings = dueFor(plain, (trajectoryId) => state.rating(id, trajectoryId)?.raterId, judgeOf(policies).id);
+    const by = raterFor(strategy, policies);
+    const ratings = dueFor(plain, (trajectoryId) => state.rating(id, trajectoryId)?.raterId, by.id);
     const due = plain.filter(({ record }) => recompute.trials === 'always' || ratings.has(record.trajectory.id));
     if (due.length === 0) continue;
     const rows = config.examples === undefined || strategy.name === 'grader' ? null : readRatedRows(config.examples);
-    const rater = await raterOf(strategy, id, judgeOf(policies), config, rows, options.signal);
+    const rater = await raterOf(strategy, id, by, config, rows, options.signal);
     for (const { record } of due) {
       step(work, 'measurements', done++, total);
       const there = state.rating(id, record.trajectory.id);
@@ -307,9 +309,14 @@ async function measureAll(work: Work, strategies: readonly string[], investigato
     const forecaster = policies.predictor ?? readerOf(policies);
     const id = STRATEGIES.format(strategy);
     const due = dueFor(plain, (trajectoryId) => state.forecasts(id, trajectoryId)?.forecasterId, forecaster.id);
+    // what is forecast of a problem without anybody's claims is the same for all trajectories about it
+    const known = new Map<string, Map<string, readonly number[]>>();
     for (const { record } of plain) {
       step(work, 'measurements', done++, total);
-      await lookAndForecast(work, strategy, record, forecaster, investigator, due.has(record.trajectory.id));
+      const { id: trajectoryId, problemId } = record.trajectory;
+      const base = known.get(problemId) ?? new Map<string, readonly number[]>();
+      known.set(problemId, base);
+      await lookAndForecast(work, strategy, record, forecaster, investigator, { isDue: due.has(trajectoryId), known: base });
     }
   }
   step(work, 'measurements', total, total);
@@ -321,7 +328,7 @@ async function lookAndForecast(
   record: TrajectoryRecord,
   forecaster: Policy,
   investigator: Investigator,
-  isDue: boolean,
+  { isDue, known }: { readonly isDue: boolean; readonly known: Map<string, readonly number[]> },
 ): Promise<void> {
   const { state } = session;
   const id = STRATEGIES.format(strategy);
@@ -344,7 +351,10 @@ async function lookAndForecast(
   if (world === 'investigation' || now === null) return;
   if (!looks && !isDue && world !== 'upliftblanket') return;
   const { problem, trajectory } = answer;
-  const found = await forecastOutcomes(forecaster, strategy.template, problem, trajectory, now.observations, { ...(signal && { signal }) });
+  const found = await forecastOutcomes(forecaster, strategy.template, problem, trajectory, now.observations, {
+    known,
+    ...(signal && { signal }),
+  });
   const made = found.filter((each) => typeof each !== 'string');
   await session.write({
     kind: 'forecasts',

@@ -2,7 +2,7 @@
 import { mean } from '../../statistics/index.js';
 import type { InferOptions, Policy } from '../policy.js';
 import { meanScore, SkipCount, type Score } from '../score.js';
-import { askVerdict, VERDICT_FORM } from './verdict.js';
+import { askVerdict, VERDICT_FORM, VERDICT_GRAMMAR } from './verdict.js';
 
 export interface ConsistencyTrial {
   readonly question: string;
@@ -14,7 +14,7 @@ export interface ConsistencyTrial {
 export async function judgedConsistency(
   judge: Policy,
   trials: ReadonlyMap<string, readonly ConsistencyTrial[]>,
-  options: Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> = {},
+  { isBound = false, ...options }: Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> & { readonly isBound?: boolean } = {},
 ): Promise<Score> {
   const [perTrajectory, skipped] = [new Map<string, number>(), new SkipCount()];
   for (const [trajectoryId, made] of trials) {
@@ -28,7 +28,11 @@ export async function judgedConsistency(
       const content =
         `Somebody answered:\n\n${before}\n\nThe same person then answered:\n\nQuestion: ${question}\nAnswer: ${answer}\n\nCan whoever ` +
         `holds the first answers hold the last one? 1: they support it; 0: they contradict it. ${VERDICT_FORM}`;
-      const verdict = await askVerdict(judge, [{ role: 'user', content }], { ...options, temperature: 0 });
+      const verdict = await askVerdict(judge, [{ role: 'user', content }], {
+        ...options,
+        temperature: 0,
+        ...(isBound ? { grammar: VERDICT_GRAMMAR } : {}),
+      });
       if (verdict.ok) scores.push(verdict.score);
       else skipped.add(verdict.error);
     }

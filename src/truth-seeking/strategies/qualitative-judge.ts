@@ -10,7 +10,7 @@ import { overWordings } from '../beliefs/belief.js';
 import type { InferOptions, Message, Policy } from '../policy.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 import { bootstrapSizes, FEW_SHOT_ORDERS, gradings } from './judging.js';
-import { askVerdict, VERDICT_FORM, type Verdict } from './verdict.js';
+import { askVerdict, VERDICT_FORM, VERDICT_GRAMMAR, type Verdict } from './verdict.js';
 
 /** Which stages come between the candidate and the verdict; each has those before it. */
 export const RED_TEAM_MODES = ['none', 'red', 'red-blue', 'red-blue-resolution'] as const;
@@ -77,6 +77,8 @@ export interface Judging {
   readonly seed: bigint;
   /** Of each reply of the judge. Default 512. */
   readonly maxTokens?: number;
+  /** Whether its verdict, and no stage before it, is bound to its form. Default: false. */
+  readonly isBound?: boolean;
   readonly signal?: AbortSignal;
 }
 
@@ -85,7 +87,7 @@ const task = ({ question, response }: Pick<Candidate, 'question' | 'response'>):
 
 /** One grading: every stage is a reply of the judge to all that was said before. @throws IsoproError of the judge */
 async function gradeOnce(of: Judging, candidate: Candidate, examples: readonly RatedExample[], seed: bigint): Promise<Verdict> {
-  const { judge, instruction, config, maxTokens = 512, signal } = of;
+  const { judge, instruction, config, maxTokens = 512, isBound = false, signal } = of;
   const options: InferOptions = { seed, maxTokens, ...(signal && { signal }) };
   const messages: Message[] = [{ role: 'system', content: `You rate responses. ${instruction}` }];
   for (const example of examples)
@@ -105,7 +107,7 @@ async function gradeOnce(of: Judging, candidate: Candidate, examples: readonly R
   if (stages >= 2) await stage('Defend the response against that: which objections do not hold, and why?');
   if (stages >= 3) await stage('Weigh both sides: which objections remain, and how much do they matter?');
   messages.push({ role: 'user', content: `${stages === 0 ? `${given}\n\n` : ''}Rate the response. ${VERDICT_FORM}` });
-  return askVerdict(judge, messages, options);
+  return askVerdict(judge, messages, { ...options, ...(isBound ? { grammar: VERDICT_GRAMMAR } : {}) });
 }
 
 /** All orders of so many things, in the order of their places; where there are too many, as many as that drawn, none twice. */

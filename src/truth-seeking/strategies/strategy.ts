@@ -14,7 +14,7 @@ export const FORECAST_TEMPLATES = ['vanilla', 'rephrase', 'toolcall'] as const;
 export type ForecastTemplate = (typeof FORECAST_TEMPLATES)[number];
 
 /** What a grader looks at. */
-export const GRADER_KINDS = ['belief', 'model-belief', 'rating', 'coverage'] as const;
+export const GRADER_KINDS = ['belief', 'asked-belief', 'model-belief', 'rating', 'coverage'] as const;
 export type GraderKind = (typeof GRADER_KINDS)[number];
 
 const FORMS = {
@@ -43,7 +43,10 @@ const FORMS = {
   coherence: z.strictObject({}),
   /** A judge's rating of what was said, by what the run's instruction asks for. */
   'qualitative-judge': qualitativeConfig,
-  /** `belief`: the belief that a reply states; `model-belief`: the one that a judge finds in it; `rating`, `coverage`: by a judge. */
+  /**
+   * `belief`: the belief that a reply states; `asked-belief`: the one that who reasoned states when it is asked afterwards; `model-belief`:
+   * the one that a judge finds in it; `rating`, `coverage`: by a judge.
+   */
   grader: z.strictObject({ kind: z.enum(GRADER_KINDS).default('belief') }),
 } as const;
 
