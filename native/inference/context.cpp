@@ -92,7 +92,8 @@ Context::Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> g
     : model_(std::move(model)),
       fixedThreads_(fixedThreads),
       governor_(std::move(governor)),
-      ownProducts_(model_->hasOwnProducts() ? std::make_unique<OwnProducts>(governor_->maxThreads()) : nullptr) {}
+      ownProducts_(model_->hasOwnProducts() ? std::make_unique<OwnProducts>(governor_->maxThreads()) : nullptr),
+      ownAttention_(model_->hasOwnProducts() ? std::make_unique<OwnAttention>(governor_->maxThreads()) : nullptr) {}
 
 void Context::prepare(const Capacity& wanted) {
   // One sequence has the whole of either kind of cache, or its own.
@@ -222,7 +223,10 @@ bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   auto& context = *static_cast<Context*>(self);
   context.computing_ = true;
   if (ask && !context.decoded_ && context.mappedWeights_ == nullptr) context.findMappedWeights(node);
-  if (ask && context.ownProducts_ != nullptr) context.ownProducts_->take(node);
+  if (ask && context.ownProducts_ != nullptr) {
+    context.ownProducts_->take(node);
+    context.ownAttention_->take(node);
+  }
   if (!context.observer_.wants) return !ask;
   if (ask) return context.observer_.wants(node);
   context.observer_.receive(node);

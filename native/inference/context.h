@@ -14,6 +14,7 @@
 #include "inference/compute_threads.h"
 #include "inference/llama_call.h"
 #include "inference/model.h"
+#include "inference/own_attention.h"
 #include "inference/own_products.h"
 #include "inference/thread_governor.h"
 #include "support/resident_memory.h"
@@ -187,7 +188,8 @@ class Context {
   std::shared_ptr<Adapter> adapter_;
   float adapterScale_ = 1.0f;
   NodeObserver observer_;
-  const std::unique_ptr<OwnProducts> ownProducts_;  // where the model has them
+  const std::unique_ptr<OwnProducts> ownProducts_;    // where the model has them
+  const std::unique_ptr<OwnAttention> ownAttention_;  // with them
   // The part of llama.cpp's mapping of the model file that it keeps; known once a graph has shown one of its tensors.
   const void* mappedWeights_ = nullptr;
   std::size_t mappedBytes_ = 0;

@@ -1,7 +1,7 @@
-// Compiled once for each instruction set (kernels.cmake); block_product_dispatch.cpp chooses.
+// Compiled once for each instruction set (kernels.cmake); block_product_dispatch.cpp chooses. Of the standard library nothing that a
+// compiler may emit for all to use (variant.cpp).
 #include "kernels/block_product.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include <immintrin.h>
@@ -145,7 +145,7 @@ Integers dots(Integers sum, const Integers* weights, const std::int8_t* q) {
   static_assert(kTogether * 2 * (kMost == 255 ? 128 : kMost) * 127 <= 32767);
   for (int g = 0; g < kCount;) {
     Integers pairs = _mm256_setzero_si256();
-    for (const int end = g + std::min(kTogether, kCount); g < end; ++g) {
+    for (const int end = g + (kTogether < kCount ? kTogether : kCount); g < end; ++g) {
       const Integers x = allFours(fourOf(q + 4 * g));
       // Signed ones take the sign to x.
       const Integers products = kMost == 255 ? _mm256_maddubs_epi16(_mm256_abs_epi8(weights[g]), _mm256_sign_epi8(x, weights[g]))

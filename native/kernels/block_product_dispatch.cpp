@@ -1,46 +1,62 @@
-// Which compilations of block_product.cpp exist here and which of them this processor runs.
-#include "kernels/block_product.h"
-
+// Which compilations of block_product.cpp and attention_rows.cpp exist here and which of them this processor runs.
 #include <array>
+
+#include "kernels/attention_rows.h"
+#include "kernels/block_product.h"
 
 namespace isopro::kernels {
 
 #if defined(ISOPRO_PRODUCTS_avx512vnni)
 namespace avx512vnni {
 extern const BlockProducts blockProducts;
-}
+extern const AttentionRows attentionRows;
+}  // namespace avx512vnni
 #endif
 #if defined(ISOPRO_PRODUCTS_avx2)
 namespace avx2 {
 extern const BlockProducts blockProducts;
-}
+extern const AttentionRows attentionRows;
+}  // namespace avx2
 #endif
 
 namespace {
 
-std::array<const BlockProducts*, 3> findProducts() {
-  std::array<const BlockProducts*, 3> found{};
+struct Found {
+  std::array<const BlockProducts*, 3> products{};
+  std::array<const AttentionRows*, 3> attention{};
+};
+
+Found find() {
+  Found found;
   [[maybe_unused]] std::size_t count = 0;
 #if defined(ISOPRO_PRODUCTS_avx512vnni)
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni")) {
-    found[count++] = &avx512vnni::blockProducts;
+    found.products[count] = &avx512vnni::blockProducts;
+    found.attention[count++] = &avx512vnni::attentionRows;
   }
 #endif
 #if defined(ISOPRO_PRODUCTS_avx2)
   // Every processor with AVX2 has F16C.
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found[count++] = &avx2::blockProducts;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    found.products[count] = &avx2::blockProducts;
+    found.attention[count++] = &avx2::attentionRows;
+  }
 #endif
   return found;
 }
 
-}  // namespace
-
-const BlockProducts* const* runnableBlockProducts() {
-  static const std::array<const BlockProducts*, 3> found = findProducts();
-  return found.data();
+const Found& found() {
+  static const Found all = find();
+  return all;
 }
 
+}  // namespace
+
+const BlockProducts* const* runnableBlockProducts() { return found().products.data(); }
 const BlockProducts* blockProducts() { return runnableBlockProducts()[0]; }
+
+const AttentionRows* const* runnableAttentionRows() { return found().attention.data(); }
+const AttentionRows* attentionRows() { return runnableAttentionRows()[0]; }
 
 }  // namespace isopro::kernels

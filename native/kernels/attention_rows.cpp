@@ -1,0 +1,205 @@
+// Compiled once for each instruction set (kernels.cmake); block_product_dispatch.cpp chooses. Of the standard library nothing that a
+// compiler may emit for all to use (variant.cpp).
+#include "kernels/attention_rows.h"
+
+#include <immintrin.h>
+
+namespace isopro::kernels::ISOPRO_VARIANT {
+namespace {
+
+constexpr int kLanes = 16;  // whatever the instruction set has
+
+typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
+typedef std::int32_t IntVector __attribute__((vector_size(kLanes * sizeof(float))));
+
+inline Vector load(const float* p) {
+  Vector v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+
+inline void store(float* p, Vector v) { __builtin_memcpy(p, &v, sizeof v); }
+
+inline Vector broadcast(float x) { return x - Vector{}; }
+
+inline Vector select(IntVector mask, Vector yes, Vector no) {
+  return reinterpret_cast<Vector>((mask & reinterpret_cast<IntVector>(yes)) | (~mask & reinterpret_cast<IntVector>(no)));
+}
+
+#include "kernels/exponential.inl"
+
+#if defined(__AVX512F__)
+constexpr int kHeadsAtOnce = 4;  // their sums stay in registers
+
+inline Vector halvesAt(const std::uint16_t* p) {
+  return reinterpret_cast<Vector>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+}
+inline Vector fused(Vector a, Vector b, Vector c) {
+  return reinterpret_cast<Vector>(_mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
+}
+inline Vector larger(Vector a, Vector b) {
+  return reinterpret_cast<Vector>(_mm512_max_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b)));
+}
+inline __m256 lowerLanes(Vector v) { return _mm512_castps512_ps256(reinterpret_cast<__m512>(v)); }
+inline __m256 upperLanes(Vector v) { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(reinterpret_cast<__m512>(v)), 1)); }
+#else
+constexpr int kHeadsAtOnce = 1;
+
+inline Vector ofHalves(__m256 lower, __m256 upper) {
+  Vector v;
+  __builtin_memcpy(&v, &lower, sizeof lower);
+  __builtin_memcpy(reinterpret_cast<char*>(&v) + sizeof lower, &upper, sizeof upper);
+  return v;
+}
+inline __m256 lowerLanes(Vector v) {
+  __m256 half;
+  __builtin_memcpy(&half, &v, sizeof half);
+  return half;
+}
+inline __m256 upperLanes(Vector v) {
+  __m256 half;
+  __builtin_memcpy(&half, reinterpret_cast<const char*>(&v) + sizeof half, sizeof half);
+  return half;
+}
+inline Vector halvesAt(const std::uint16_t* p) {
+  const auto* eight = reinterpret_cast<const __m128i*>(p);
+  return ofHalves(_mm256_cvtph_ps(_mm_loadu_si128(eight)), _mm256_cvtph_ps(_mm_loadu_si128(eight + 1)));
+}
+inline Vector fused(Vector a, Vector b, Vector c) {
+  return ofHalves(_mm256_fmadd_ps(lowerLanes(a), lowerLanes(b), lowerLanes(c)),
+                  _mm256_fmadd_ps(upperLanes(a), upperLanes(b), upperLanes(c)));
+}
+inline Vector larger(Vector a, Vector b) {
+  return ofHalves(_mm256_max_ps(lowerLanes(a), lowerLanes(b)), _mm256_max_ps(upperLanes(a), upperLanes(b)));
+}
+#endif
+
+// The order of every sum of lanes: those 8 apart, then 4, 2 and 1.
+inline __m128 quarters(Vector v) {
+  const __m256 eight = _mm256_add_ps(lowerLanes(v), upperLanes(v));
+  return _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+}
+inline __m128 sumsOf(__m128 a, __m128 b, __m128 c, __m128 d) {
+  _MM_TRANSPOSE4_PS(a, b, c, d);
+  return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
+}
+inline float sum(Vector v) {
+  const __m128 four = quarters(v);
+  return _mm_cvtss_f32(sumsOf(four, four, four, four));
+}
+inline float largest(Vector v) {
+  float most = v[0];
+  for (int i = 1; i < kLanes; ++i) most = v[i] > most ? v[i] : most;
+  return most;
+}
+
+// scores [kHeads, stride] of four cells at a time.
+template <int kHeads>
+void scoreCells(const AttentionHeads& heads, const std::int32_t* cells, std::int64_t count, float* scores, std::int64_t stride) {
+  for (std::int64_t at = 0; at < count; at += 4) {
+    __m128 four[kHeads][4];
+    for (int cell = 0; cell < 4; ++cell) {
+      const std::uint16_t* k = heads.k + cells[at + cell] * heads.kStride;
+      Vector sums[kHeads];
+      for (int head = 0; head < kHeads; ++head) sums[head] = Vector{};
+      for (std::int64_t i = 0; i < heads.keyWidth; i += kLanes) {
+        const Vector keys = halvesAt(k + i);
+        for (int head = 0; head < kHeads; ++head) sums[head] = fused(load(heads.q + head * heads.qStride + i), keys, sums[head]);
+      }
+      for (int head = 0; head < kHeads; ++head) four[head][cell] = quarters(sums[head]);
+    }
+    for (int head = 0; head < kHeads; ++head) {
+      const __m128 found = sumsOf(four[head][0], four[head][1], four[head][2], four[head][3]);
+      _mm_storeu_ps(scores + head * stride + at, _mm_mul_ps(found, _mm_set1_ps(heads.scale)));
+    }
+  }
+}
+
+// exp(score - the largest); what is beyond `count` becomes 0. Returns their sum.
+float weighCells(float* scores, std::int64_t count, std::int64_t padded) {
+  for (std::int64_t i = count; i < padded; ++i) scores[i] = scores[0];
+  Vector most = load(scores);
+  for (std::int64_t i = kLanes; i < padded; i += kLanes) most = larger(most, load(scores + i));
+  const Vector shift = broadcast(largest(most));
+  for (std::int64_t i = 0; i < padded; i += kLanes) store(scores + i, exponential(load(scores + i) - shift));
+  for (std::int64_t i = count; i < padded; ++i) scores[i] = 0.0f;
+  Vector total{};
+  for (std::int64_t i = 0; i < padded; i += kLanes) total += load(scores + i);
+  return sum(total);
+}
+
+// y of kHeads heads, kParts vectors of each, divided by their sums.
+template <int kHeads, int kParts>
+void addValues(const AttentionHeads& heads, std::int64_t from, const std::int32_t* cells, std::int64_t count, const float* weights,
+               std::int64_t stride, const float* totals) {
+  Vector sums[kHeads][kParts];
+  for (int head = 0; head < kHeads; ++head) {
+    for (int part = 0; part < kParts; ++part) sums[head][part] = Vector{};
+  }
+  for (std::int64_t at = 0; at < count; ++at) {
+    const std::uint16_t* v = heads.v + cells[at] * heads.vStride + from;
+    Vector values[kParts];
+    for (int part = 0; part < kParts; ++part) values[part] = halvesAt(v + part * kLanes);
+    for (int head = 0; head < kHeads; ++head) {
+      const Vector weight = broadcast(weights[head * stride + at]);
+      for (int part = 0; part < kParts; ++part) sums[head][part] = fused(weight, values[part], sums[head][part]);
+    }
+  }
+  for (int head = 0; head < kHeads; ++head) {
+    for (int part = 0; part < kParts; ++part) {
+      store(heads.y + head * heads.yStride + from + part * kLanes, sums[head][part] * (1.0f / totals[head]));
+    }
+  }
+}
+
+template <int kHeads>
+void attendHeads(const AttentionHeads& heads, const std::int32_t* cells, std::int64_t count, std::int64_t padded, float* scores) {
+  float totals[kHeads];
+  scoreCells<kHeads>(heads, cells, count, scores, padded);
+  for (int head = 0; head < kHeads; ++head) totals[head] = weighCells(scores + head * padded, count, padded);
+  std::int64_t from = 0;
+  for (; from + 4 * kLanes <= heads.valueWidth; from += 4 * kLanes) addValues<kHeads, 4>(heads, from, cells, count, scores, padded, totals);
+  for (; from < heads.valueWidth; from += kLanes) addValues<kHeads, 1>(heads, from, cells, count, scores, padded, totals);
+}
+
+void attend(const AttentionHeads& all, std::int32_t* cells, std::int64_t count, float* scores) {
+  const std::int64_t padded = (count + kScorePart - 1) / kScorePart * kScorePart;
+  for (std::int64_t i = count; i < padded; ++i) cells[i] = cells[count - 1];
+  AttentionHeads heads = all;
+  for (std::int64_t left = all.heads; left > 0;) {
+    const std::int64_t some = left < kHeadsAtOnce ? left : kHeadsAtOnce;
+    if constexpr (kHeadsAtOnce == 4) {
+      if (some == 4) attendHeads<4>(heads, cells, count, padded, scores);
+      if (some == 3) attendHeads<3>(heads, cells, count, padded, scores);
+      if (some == 2) attendHeads<2>(heads, cells, count, padded, scores);
+    }
+    if (some == 1) attendHeads<1>(heads, cells, count, padded, scores);
+    heads.q += some * heads.qStride;
+    heads.y += some * heads.yStride;
+    left -= some;
+  }
+}
+
+constexpr std::uint16_t kMinusInfinity = 0xfc00;
+
+std::int64_t visible(const std::uint16_t* mask, std::int64_t count, std::int32_t* found) {
+  std::int64_t seen = 0;
+  std::int64_t at = 0;
+  const __m256i hidden = _mm256_set1_epi16(static_cast<short>(kMinusInfinity));
+  for (; at + 16 <= count; at += 16) {
+    const __m256i same = _mm256_cmpeq_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(mask + at)), hidden);
+    std::uint32_t bits = ~static_cast<std::uint32_t>(_mm256_movemask_epi8(same)) & 0x55555555u;  // a bit of each pair
+    for (; bits != 0; bits &= bits - 1) found[seen++] = static_cast<std::int32_t>(at + __builtin_ctz(bits) / 2);
+  }
+  for (; at < count; ++at) {
+    if (mask[at] != kMinusInfinity) found[seen++] = static_cast<std::int32_t>(at);
+  }
+  return seen;
+}
+
+}  // namespace
+
+extern const AttentionRows attentionRows;
+const AttentionRows attentionRows = {ISOPRO_VARIANT_NAME, visible, attend};
+
+}  // namespace isopro::kernels::ISOPRO_VARIANT
