@@ -66,7 +66,7 @@ describe('whose kernels', () => {
 });
 
 describe.each(['Q4_1', 'Q5_0', 'Q6_K', 'Q8_0'] as const)('ours of %s', (type) => {
-  test('sum in another order than ggml’s and mean the same', async () => {
+  test('sum in another order than ggml’s and are as near to the exact values', async () => {
     const [tokens, continuation] = [prompt(1, 30), prompt(2, 60)];
     const scored = async (matmul: 'ggml' | 'auto'): Promise<readonly number[]> => {
       await using model = await loadModel(fileOf(type), { ...ONE_THREAD, matmul });
@@ -80,19 +80,17 @@ describe.each(['Q4_1', 'Q5_0', 'Q6_K', 'Q8_0'] as const)('ours of %s', (type) =>
     const [theirError, ourError] = [theirs, ours].map((values) =>
       Math.hypot(...values.map((value, i) => value - exact.logprobs[tokens.length + i]!)),
     );
-    // Activations of eight bits make hundredths of a nat of a last bit. Of Q6_K ggml rounds 256 of them by one scale, we 32.
-    if (type !== 'Q6_K') expect(Math.max(...ours.map((value, i) => Math.abs(value - theirs[i]!)))).toBeLessThan(0.1);
+    // Activations of eight bits are what is left; of Q6_K ggml rounds 256 of them by one scale, we 32.
     expect(ourError).toBeLessThan(1.2 * theirError!);
-    // Of two blocks both sum in one order.
-    if (isThere() && ['Q4_1', 'Q6_K'].includes(type)) expect(ours).not.toEqual(theirs);
+    if (isThere()) expect(ours).not.toEqual(theirs);
   });
 
   test.each([1, 2])('replies, alone and together, are what score says of them, bit for bit: %d threads', async (threads) => {
     const settings = { threads, fixedThreads: true, matmul: 'auto' } as const;
     await using alone = await loadModel(fileOf(type), settings);
     const together = await host.load(fileOf(type), { ...settings, contextTokens: 4096, maxSequences: 8 });
-    // Short enough for attention to have one kernel for all: it changes at 64 rows a call.
-    const requests = [1, 3, 9, 14, 2, 5, 7, 4].map((length, seed) => sampled(seed, length));
+    // Of more than 64 rows a call ggml's attention would have another kernel.
+    const requests = [1, 3, 9, 140, 2, 5, 7, 71].map((length, seed) => sampled(seed, length));
     const replies = await Promise.all(requests.map((request) => together.generate(request)));
     for (const [i, { tokenIds, logprobs }] of replies.entries()) {
       const [scored] = await alone.score(requests[i]!.tokenIds!, [tokenIds]);
