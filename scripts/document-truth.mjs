@@ -63,6 +63,10 @@ function modelTables(model, runs) {
 /** Files of before the slope had its correction call the one with noise by its name alone. */
 const NAMES = { slope: 'slope with noise' };
 
+/** What is measured before is the same of seeds that share a processor and its kernels. */
+const rangeOf = (values) =>
+  unique([Math.min(...values), Math.max(...values)].map((value) => figure(values.includes(null) ? null : value))).join(' to ');
+
 /** Before and after of each training, a column a seed. p of all of them are one family. */
 function trainingTables(trained) {
   const changes = trained.flatMap((run) => run.changes);
@@ -72,7 +76,14 @@ function trainingTables(trained) {
     ...run,
     changes: run.changes.map((each) => ({ ...each, figure: NAMES[each.figure] ?? each.figure, adjusted: adjusted.get(each) })),
   }));
-  const [{ model, settings, machine }] = runs;
+  const [{ model, settings }] = runs;
+  const processors = unique(runs.map(({ machine }) => machine.processor)).map(
+    (processor) =>
+      `${processor} (${runs
+        .filter(({ machine }) => machine.processor === processor)
+        .map((run) => run.settings.seed)
+        .join(', ')})`,
+  );
   const seeds = runs.map(({ settings: { seed } }) => seed);
   const figures = [
     ...new Map(runs.flatMap((run) => run.changes).map(({ domain, figure: name }) => [`${domain} ${name}`, { domain, name }])).values(),
@@ -80,7 +91,7 @@ function trainingTables(trained) {
   const changeOf = ({ changes: own }, { domain, name }) => own.find((each) => each.domain === domain && each.figure === name);
   return [
     `## Trained by 1 − Brier`,
-    `\`${model}\` on ${machine.processor}: ${settings.steps} steps of ${settings.questions} questions x ${settings.group} replies of at ` +
+    `\`${model}\` on ${processors.join(' and ')}, by the seed: ${settings.steps} steps of ${settings.questions} questions x ${settings.group} replies of at ` +
       `most ${settings.maxTokens} tokens, reward 1 − Brier of the belief read after each; ${settings.measure} held-out questions of each ` +
       'domain before and after, asked by users with opinions too. After less before (95 % interval, paired over problems); p of means, ' +
       `adjusted by Holm's method over all ${tested.length} of this section, so that in 95 of 100 such sections none is below .05 by ` +
@@ -93,7 +104,7 @@ function trainingTables(trained) {
           .filter((each) => each.domain === domain)
           .map((each) => [
             each.name,
-            figure(changeOf(runs[0], each)?.before ?? null),
+            rangeOf(runs.map((run) => changeOf(run, each)?.before ?? null)),
             ...runs.map((run) => {
               const { difference = null, interval = null, adjusted: p } = changeOf(run, each) ?? {};
               return `${within(difference, interval)}${p === undefined ? '' : `, p ${p.toFixed(4)}`}`;
