@@ -3,6 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { specText } from '../dist/src/report/setup-text.js';
+import { slopeWithoutNoiseIn } from '../dist/src/truth-seeking/analysis/slope-without-noise.js';
 import { holm } from '../dist/src/statistics/index.js';
 import { betweenMarks } from './between-marks.mjs';
 import { resultsOf, root } from './experiment.mjs';
@@ -18,7 +19,9 @@ const figure = (value) => {
   return `${rounded < 0 ? '−' : ''}${Math.abs(rounded).toFixed(3)}`;
 };
 const within = (value, interval) =>
-  interval === null || value === null ? figure(value) : `${figure(value)} (${figure(interval.low)} to ${figure(interval.high)})`;
+  interval === null || value === null
+    ? figure(value)
+    : `${figure(value)} (${interval.low === null ? '−∞' : figure(interval.low)} to ${interval.high === null ? '∞' : figure(interval.high)})`;
 const unique = (values) => [...new Set(values)];
 const asked = ({ systemPrompt, mode }) => `${systemPrompt}, ${specText(mode)}`;
 /** Whose beliefs a score is of, where a model's results are of several. */
@@ -29,13 +32,13 @@ const readBy = ({ reader }, areSeveral) =>
 const DIRECTIONS = { lower: 'lower is better', higher: 'higher is better', zero: 'nearer to 0 is better' };
 
 /** One table a strategy: domains by setups. Of what no setup has a value for, the reasons. */
-function strategyTable(strategy, results) {
+function strategyTable(strategy, results, note = '') {
   const of = results.filter((result) => result.strategy === strategy);
   const areSeveral = unique(of.map(({ reader }) => JSON.stringify(reader ?? null))).length > 1;
   const columnOf = (result) => `${asked(result.setup)}${readBy(result, areSeveral)}`;
   const setups = unique(of.map(columnOf));
   const reasons = unique(of.flatMap(({ skipped }) => Object.keys(skipped))).sort();
-  const head = `\`${strategy}\` (${DIRECTIONS[of[0].direction]})`;
+  const head = `\`${strategy}\`${note} (${DIRECTIONS[of[0].direction]})`;
   if (of.every(({ value }) => value === null)) return `${head}: nothing to say: ${reasons.join('; ')}.`;
   const rows = unique(of.map(({ setup }) => setup.domain)).map((domain) => [
     domain,
@@ -55,8 +58,15 @@ function modelTables(model, runs) {
     `## \`${model}\``,
     `${trajectories} trajectories on ${machine.processor}: at most ${settings.problems} held-out problems of each domain, ` +
       `${settings.maxTokens} tokens a reply, seed ${settings.seed}, beliefs read from log-probabilities` +
-      `${predictor === null ? '' : `; answers are predicted by \`${predictor}\``}. Value (95 % interval), problems; – where there is none.`,
-    ...unique(results.map(({ strategy }) => strategy)).map((strategy) => strategyTable(strategy, results)),
+      `${predictor === null ? '' : `; answers and outcomes are predicted by \`${predictor}\``}; rated by the model itself, bound to the form of a ` +
+      'verdict. Slopes also without noise, which is what differs between wordings. Value (95 % interval), problems; – where there is none.',
+    ...unique(results.map(({ strategy }) => strategy)).flatMap((strategy) => {
+      const slopes = results.flatMap((each) => {
+        const found = each.strategy === strategy ? slopeWithoutNoiseIn(each) : null;
+        return found === null ? [] : [{ ...each, ...found }];
+      });
+      return [strategyTable(strategy, results), ...(slopes.length === 0 ? [] : [strategyTable(strategy, slopes, ', without noise')])];
+    }),
   ].join('\n\n');
 }
 

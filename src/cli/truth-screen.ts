@@ -5,6 +5,7 @@ import { setupText } from '../report/setup-text.js';
 import { painted, wrapped, type TerminalStyle } from '../report/terminal-style.js';
 import { groupBy } from '../statistics/paired.js';
 import { readerText } from '../truth-seeking/analysis/from-run.js';
+import { slopeWithoutNoiseIn, type SlopeWithoutNoise } from '../truth-seeking/analysis/slope-without-noise.js';
 import type { TruthRun } from '../truth-seeking/run/folder.js';
 import type { TruthJudgement } from '../truth-seeking/run/judge.js';
 import { readerId } from '../truth-seeking/run/reader.js';
@@ -29,12 +30,21 @@ const BETTER: Readonly<Record<ResultRecord['direction'], string>> = { lower: 'lo
 const row = (name: string, value: string, range: string, n: string, better: string): string =>
   `  ${name.padEnd(34)} ${value.padStart(8)}  ${range.padStart(18)} ${n.padStart(4)}  ${better}`;
 
-function resultLine({ strategy, value, interval, n, direction }: ResultRecord): string {
-  const [low, high] = interval === null ? ['', ''] : [figure(interval.low), figure(interval.high)];
-  const range = interval === null ? '' : `${low} to ${high}`;
+type Bounds = SlopeWithoutNoise['interval'];
+const rangeText = (interval: Bounds): string =>
+  interval === null
+    ? ''
+    : `${interval.low === null ? '-∞' : figure(interval.low)} to ${interval.high === null ? '∞' : figure(interval.high)}`;
+
+/** A slope has a second line: without the noise of measurement, which draws the first one down. */
+function resultLine(result: ResultRecord): string {
+  const { strategy, value, interval, n, direction } = result;
+  const line = (name: string, of: number | null, bounds: Bounds, count: number): string =>
+    row(name, of === null ? '-' : figure(of), rangeText(bounds), String(count), BETTER[direction]);
   const name = strategyText(strategy);
-  const head = name.length > 34 ? `${name.slice(0, 33)}…` : name;
-  return row(head, value === null ? '-' : figure(value), range, String(n), BETTER[direction]);
+  const first = line(name.length > 34 ? `${name.slice(0, 33)}…` : name, value, interval, n);
+  const slope = slopeWithoutNoiseIn(result);
+  return slope === null ? first : `${first}\n${line('  the same without noise', slope.value, slope.interval, slope.n)}`;
 }
 
 /** Reasons why trajectories do not count, each once. */
@@ -100,10 +110,14 @@ export const truthJson = (
   failures: state.failures.length,
   readouts: state.readouts,
   trajectoriesSha256: state.trajectoriesSha256,
-  results: state.results.map(({ kind: _, replaces: __, perTrajectory: each, ...result }) => ({
-    ...result,
-    ...(perTrajectory ? { perTrajectory: Object.fromEntries(each) } : {}),
-  })),
+  results: state.results.map(({ kind: _, replaces: __, perTrajectory: each, ...result }) => {
+    const withoutNoise = slopeWithoutNoiseIn(result);
+    return {
+      ...result,
+      ...(withoutNoise === null ? {} : { withoutNoise }),
+      ...(perTrajectory ? { perTrajectory: Object.fromEntries(each) } : {}),
+    };
+  }),
 });
 
 const VERDICTS: Readonly<Record<TruthJudgement['verdict'], string>> = {

@@ -47,6 +47,9 @@ export const signed = (value: number | null): string =>
     .replace('-', '−');
 export const signedBounds = (of: { readonly low: number | null; readonly high: number | null } | null): string =>
   of === null || of.low === null || of.high === null ? '–' : `${signed(of.low)} to ${signed(of.high)}`;
+/** Where a side without a bound is one. */
+export const openBounds = (of: { readonly low: number | null; readonly high: number | null } | null): string =>
+  of === null ? '–' : `${of.low === null ? '−∞' : signed(of.low)} to ${of.high === null ? '∞' : signed(of.high)}`;
 const p = (value: number | null): string => (value === null ? '–' : pValue(value));
 
 const scoreText = ({ config }: Setup): string => specText(config);

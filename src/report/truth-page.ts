@@ -1,6 +1,6 @@
 /** report.html of a truth run: one file that opens offline, from truth.json and log.sqlite alone, and what was measured of tokens. */
 import { writeFileAtomically } from '../engine/atomic-file.js';
-import { policyName, readerNamed, readerText } from '../truth-seeking/analysis/from-run.js';
+import { policyName, readerNamed, whoseBeliefs } from '../truth-seeking/analysis/from-run.js';
 import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
 import { verifyTruthRun } from '../truth-seeking/run/verify.js';
 import { whole } from './figures.js';
@@ -59,9 +59,9 @@ export function truthReportHtml(
   const setups = shownSetups(run, reader);
   const sections = [
     resultsSection(run),
-    beliefSection(setups, reader === undefined ? null : readerText(run, reader)),
+    beliefSection(setups, reader === undefined ? null : whoseBeliefs(run, reader)),
     other === null ? null : differenceSection(run, other, named),
-    trajectorySection(run, setups, tokens),
+    trajectorySection(run, setups, tokens, reader === undefined ? null : whoseBeliefs(run, reader)),
     integritySection(integrity),
     settingsSection(run),
   ].filter((each) => each !== null);

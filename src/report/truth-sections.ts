@@ -3,11 +3,12 @@ import { crossRunDifference, type RunDifference } from '../truth-seeking/analysi
 import type { TokenEvidence } from '../truth-seeking/analysis/token-level-evidence.js';
 import type { TokenHeat } from '../truth-seeking/analysis/token-heat.js';
 import { readerText } from '../truth-seeking/analysis/from-run.js';
+import { slopeWithoutNoiseIn } from '../truth-seeking/analysis/slope-without-noise.js';
 import type { TruthRun } from '../truth-seeking/run/folder.js';
 import { readerId } from '../truth-seeking/run/reader.js';
 import { calibration } from '../truth-seeking/strategies/accuracy.js';
 import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
-import { signed, signedBounds } from './analysis-figures.js';
+import { openBounds, signed, signedBounds } from './analysis-figures.js';
 import { decimal, decimalChange, percent, pValue } from './figures.js';
 import { html, label, visible, type Html, type HtmlValue } from './hostile-text.js';
 import { cells, figure, heads, more, name, ROWS, section, type Section } from './markup.js';
@@ -32,24 +33,32 @@ export function resultsSection(run: TruthRun): Section {
     'Results',
     html`<div class="wide"><table class="rows">
 <thead><tr>${heads(['strategy', 'score', '95 %', 'n', 'better', 'setup', 'left out', ...(areOwn ? [] : ['whose beliefs'])])}</tr></thead>
-<tbody>${results
-      .slice(0, ROWS)
-      .map(
-        ({ strategy, setup, value, interval, n, direction, skipped }, i) =>
-          html`<tr>${cells([
-            name(shortStrategy(strategy), 60),
-            signed(value),
-            signedBounds(interval),
-            n,
-            DIRECTIONS[direction].replace(' is better', ''),
-            name(setupText(setup), 80),
-            label(skippedText(skipped), 120),
-            ...(areOwn ? [] : [label(whose[i] ?? '', 120)]),
-          ])}</tr>`,
-      )}</tbody></table></div>`,
+<tbody>${results.slice(0, ROWS).flatMap((result, i) => {
+      const { strategy, setup, value, interval, n, direction, skipped } = result;
+      const slope = slopeWithoutNoiseIn(result);
+      const line = (of: string, figures: readonly HtmlValue[], leftOut: string): Html =>
+        html`<tr>${cells([
+          name(of, 60),
+          ...figures,
+          DIRECTIONS[direction].replace(' is better', ''),
+          name(setupText(setup), 80),
+          label(leftOut, 120),
+          ...(areOwn ? [] : [label(whose[i] ?? '', 120)]),
+        ])}</tr>`;
+      return [
+        line(shortStrategy(strategy), [signed(value), signedBounds(interval), n], skippedText(skipped)),
+        ...(slope === null
+          ? []
+          : [line(`${shortStrategy(strategy)}, without noise`, [signed(slope.value), openBounds(slope.interval), slope.n], '')]),
+      ];
+    })}</tbody></table></div>`,
     more(ROWS, results.length, 'results'),
     html`<p class="note muted">Intervals are over groups of problems. What could not be measured is left out and counted; it is never a
-number.</p>`,
+number.${
+      results.some((each) => slopeWithoutNoiseIn(each) !== null) &&
+      html` Noise in beliefs draws a slope down; without noise: from
+products of different measurements alone.`
+    }</p>`,
   );
 }
 
@@ -94,7 +103,8 @@ beliefs are right as often as they say.`,
       'Change against the belief before',
       'Change of a belief in one step, by the belief before it, one panel a setup',
       html`Percentage points. Of a rational reasoner the line is flat and at 0: no belief tells which way it will change. Rising:
-entrenched; falling: over-corrected. Dashed: the 95 % band of the line, as if steps were independent; diamonds: means of tenths.`,
+entrenched; falling: over-corrected. Dashed: the 95 % band of the line, as if steps were independent; diamonds: means of tenths. As measured, noise and all: the slope
+without it stands among the results.`,
     ),
   );
 }
@@ -129,7 +139,7 @@ const CHARACTERS = 4000;
 const bar = (belief: number): Html =>
   html`<span class="belief"><span style="width:${(100 * belief).toFixed(1)}%"></span></span> ${percent(belief)} %`;
 
-function trajectoryItem(run: TruthRun, { record, path, target }: ShownPath, tokens: TokenFigures): Html {
+function trajectoryItem(run: TruthRun, { record, path, target }: ShownPath, tokens: TokenFigures, whose: string | null): Html {
   const { trajectory, setup } = record;
   const problem = run.state.problem(trajectory.problemId);
   const towards = towardsTruth({ record, path, target });
@@ -149,7 +159,7 @@ ${
     target === null ? 'nobody knows' : name(options[target === 1 ? 0 : 1], 60)
   }.</p>`
 }
-<h4>belief in ${target === null ? 'option 0' : 'the right answer'}, step by step</h4>
+<h4>belief in ${target === null ? 'option 0' : 'the right answer'}, step by step</h4>${whose !== null && html`<p class="note muted">${label(whose, 120)}</p>`}
 <ol class="steps" start="0"><li>${bar(first)}</li>${trajectory.steps.map(
     ({ content, trainable }, i) =>
       html`<li>${bar(towards[i + 1]!)}${!trainable && html` <small class="muted">not its own</small>`}
@@ -160,7 +170,12 @@ ${
 }
 
 /** Those with figures of single tokens first; the others evenly over all. */
-export function trajectorySection(run: TruthRun, setups: readonly ShownSetup[], tokens: TokenFigures): Section | null {
+export function trajectorySection(
+  run: TruthRun,
+  setups: readonly ShownSetup[],
+  tokens: TokenFigures,
+  whose: string | null,
+): Section | null {
   const all = setups.flatMap(({ paths }) => paths);
   if (all.length === 0) return null;
   const measured = new Set([...tokens.heat, ...tokens.evidence].map(({ trajectoryId }) => trajectoryId));
@@ -173,7 +188,7 @@ export function trajectorySection(run: TruthRun, setups: readonly ShownSetup[], 
     'trajectories',
     'Trajectories',
     html`<p class="note muted">${shown.length} of ${all.length}, chosen evenly. Characters that would not show are written as symbols.</p>`,
-    shown.map((each) => trajectoryItem(run, each, tokens)),
+    shown.map((each) => trajectoryItem(run, each, tokens, whose)),
   );
 }
 

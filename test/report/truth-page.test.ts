@@ -4,8 +4,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { decimal, percent } from '../../src/report/figures.js';
+import { truthJson, truthText } from '../../src/cli/truth-screen.js';
+import { truthShown, truthTrajectory } from '../../src/server/page/truth-view.js';
+import { slopeWithoutNoiseIn } from '../../src/truth-seeking/analysis/slope-without-noise.js';
 import { truthReportHtml, writeTruthReport } from '../../src/report/truth-page.js';
-import { scoredRuns } from '../../src/truth-seeking/analysis/from-run.js';
+import { scoredRuns, whoseBeliefs } from '../../src/truth-seeking/analysis/from-run.js';
 import { readScoredRuns } from '../../src/truth-seeking/analysis/index.js';
 import { crossRunDifference } from '../../src/truth-seeking/analysis/run-difference.js';
 import { tokenHeat } from '../../src/truth-seeking/analysis/token-heat.js';
@@ -70,6 +73,41 @@ test('results, beliefs and trajectories as the records have them; nothing is fet
   expect(page).toContain('[U+202E]');
   expect(page.replace(/http:\/\/www\.w3\.org\/\S*/g, '')).not.toMatch(/https?:|@import|src=["']?[^"'x]|url\((?!#)/);
   expect(truthReportHtml(run, UNCHECKED)).toBe(page);
+});
+
+test('a slope stands with and without noise on the page, in the terminal, for the server and in JSON', () => {
+  const slopes = run.state.results.filter(({ strategy }) => strategy.startsWith('martingale'));
+  expect(slopes).toHaveLength(2);
+  const [page, screen] = [truthReportHtml(run, UNCHECKED), truthText(run, { width: 80, color: false })];
+  const { results } = truthJson(run, false) as { results: { strategy: string; withoutNoise?: { value: number } }[] };
+  const shown = truthShown('here', run);
+  expect(page.match(/, without noise<\/(bdi|td)>/g)).toHaveLength(2);
+  expect(screen.match(/ {4}the same without noise/g)).toHaveLength(2);
+  expect(results.filter(({ withoutNoise }) => withoutNoise !== undefined)).toHaveLength(2);
+  expect(shown.results.filter(({ withoutNoise }) => withoutNoise !== null)).toHaveLength(2);
+  for (const each of slopes) {
+    const corrected = slopeWithoutNoiseIn(each)!;
+    const { withoutNoise } = each.details as { withoutNoise: { slope: { slope: number } | null } };
+    expect(corrected.value).toBe(withoutNoise.slope?.slope ?? null);
+    expect(corrected.value).not.toBeNull();
+    expect(corrected.value).not.toBeCloseTo(each.value!, 3);
+    expect(page).toContain(`<td>${decimal(corrected.value).replace('-', '−')}</td>`);
+    expect(screen).toContain(`${corrected.value!.toFixed(4)} `);
+  }
+  // of what is no slope of differences there is none
+  expect(slopeWithoutNoiseIn({ strategy: 'accuracy', details: slopes[0]!.details })).toBeNull();
+  expect(slopeWithoutNoiseIn({ strategy: 'martingale:change=sign', details: slopes[0]!.details })).toBeNull();
+});
+
+test('whose beliefs a trajectory has stands beside them, also where nobody else read any', () => {
+  const { id } = run.state.trajectories[0]!.trajectory;
+  const shown = truthTrajectory(run, id)!;
+  expect(shown.readers.map(({ whose }) => whose)).toEqual([whoseBeliefs(run, run.state.readers[0]!)]);
+  expect(shown.readers[0]!.whose).toMatch(/^beliefs read from the policy itself \(reader [0-9a-f]{8}\)$/);
+  expect(shown.readers[0]!.beliefs).toHaveLength(4);
+  expect(truthShown('here', run).whose).toBe(shown.readers[0]!.whose);
+  const page = truthReportHtml(run, UNCHECKED);
+  expect(page.slice(page.indexOf('id="trajectories"')).split(shown.readers[0]!.whose)).toHaveLength(9);
 });
 
 test('a log that disagrees with itself is said to', () => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from '@jest/globals';
+import { writeSyntheticModel } from '../models/synthetic.js';
 
 const project = fileURLToPath(new URL('../..', import.meta.url));
 const script = (name: string): string => path.join(project, 'scripts', name);
@@ -30,11 +31,16 @@ test('the page is what the files in results/truth say (npm run docs:truth)', () 
 });
 
 test('a step is measured by the command, once; what has no value says why', () => {
+  writeSyntheticModel(at('other.gguf'), { architecture: 'qwen2', seed: 5n, layers: 1 }); // in place of a model to be downloaded
   const measure = (): ReturnType<typeof spawnSync> =>
-    spawnSync(process.execPath, [script('measure-truth.mjs'), '--try', '--only', 'tiny-value-statements', '--runs', at('runs')], {
-      encoding: 'utf8',
-      env: { ...process.env, ISOPRO_HOME: at('home') },
-    });
+    spawnSync(
+      process.execPath,
+      [script('measure-truth.mjs'), '--try', '--only', 'tiny-value-statements', '--runs', at('runs'), '--model', at('other.gguf')],
+      {
+        encoding: 'utf8',
+        env: { ...process.env, ISOPRO_HOME: at('home') },
+      },
+    );
   const first = measure();
   expect([first.status, first.stderr]).toEqual([0, expect.stringContaining('tiny-value-statements: done')]);
   expect(readdirSync(at('runs', 'results'))).toEqual(['tiny-value-statements.json']);

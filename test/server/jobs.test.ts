@@ -10,6 +10,8 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
 import { runSettings } from '../../src/training/settings.js';
+import { runTruth } from '../../src/truth-seeking/run/run.js';
+import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 import { z } from 'zod';
 import { createTrainer, loadModel } from '../../src/index.js';
 import { decideGate, Registry } from '../../src/registry/index.js';
@@ -224,7 +226,16 @@ describe('what settings may name', () => {
 
 test('kinds with their forms, and estimates with the equivalent command', async () => {
   const { body } = await get('/api/jobs/kinds');
-  expect(body.data.map(({ kind }: { kind: string }) => kind)).toEqual(['run', 'train', 'eval', 'judge', 'ablate', 'truth']);
+  expect(body.data.map(({ kind }: { kind: string }) => kind)).toEqual([
+    'run',
+    'train',
+    'eval',
+    'judge',
+    'ablate',
+    'truth',
+    'truth-train',
+    'truth-analyze',
+  ]);
   const [run] = body.data;
   expect(run.schema.properties.sampling.properties.temperature).toMatchObject({ type: 'number', description: 'of the rollouts' });
   expect(run.names).toMatchObject({ models: ['base', 'other'], tasks: expect.arrayContaining(['sql', 'mine']) });
@@ -235,6 +246,71 @@ test('kinds with their forms, and estimates with the equivalent command', async 
   expect(estimate.settings).toMatchObject({ profile: 'embedded', sampling: { rollouts: 448 }, evaluation: { gate: false } });
   expect(estimate.memoryBytes).toBeGreaterThan(estimate.settings.layers.trainerMemory);
   expect(estimate.measured).toBeNull();
+});
+
+describe('truth-seeking', () => {
+  const made = path.join(folder, 'truth-runs');
+  let own: Server;
+  beforeAll(async () => {
+    const policy = scriptedPolicy({
+      name: 'of a job',
+      reply: (_, seed) => `One.\n\nTwo ${seed % 7n}.`,
+      answers: (text) => ({ True: 0.3 + 0.1 * (text.length % 5), False: 0.7 - 0.1 * (text.length % 5) }),
+    });
+    const policies = { evaluated: { ...policy, identity: { kind: 'scripted' } }, predictor: null };
+    const config = { problems: 10, seed: '7', signer: 'single-process' } as const;
+    await runTruth(config, { out: path.join(made, 'truthful'), policies });
+    own = await start({ keys, jobs: { ...jobsIn(made), program: MAIN } });
+  });
+  const estimate = (at: Server, kind: string, settings: object): Promise<Answer> =>
+    send(at, '/api/jobs/estimate', { body: { kind, settings }, headers: asAdmin });
+
+  test('a training and an analysis are the commands that they say, and name no file', async () => {
+    const { body: train } = await estimate(own, 'truth-train', { domain: ['urns'], steps: 1, measure: 2 });
+    expect(train.command).toMatch(/^npx isopro-native truth train --model=\S+ --domain=urns --steps=1 --measure=2 --out=\S+\/training$/);
+    expect(train.memoryBytes).toBeGreaterThan(0);
+    const runs = { runs: ['truthful'] };
+    const { body: best } = await estimate(own, 'truth-train', { ...runs, by: 'accuracy', model: 'other' });
+    expect(best.command).toContain(`truth train ${path.join(made, 'truthful')} --model=tiny --by=accuracy --out=`);
+    const { body: said } = await estimate(own, 'truth-analyze', { analyzer: 'results-catalog', ...runs });
+    expect(said.command).toBe(`npx isopro-native truth analyze results-catalog ${path.join(made, 'truthful')}`);
+    for (const [kind, settings, code] of [
+      ['truth-train', {}, [400, 'invalid_argument']],
+      ['truth-train', { domain: ['urns'], ...runs, by: 'accuracy' }, [400, 'invalid_argument']],
+      ['truth-train', runs, [400, 'invalid_argument']],
+      ['truth-train', { runs: ['../truth-runs/truthful'], by: 'accuracy' }, [403, 'run_not_allowed']],
+      ['truth-analyze', { analyzer: 'results-catalog', runs: ['none'] }, [403, 'run_not_allowed']],
+      ['truth-analyze', { analyzer: 'token-level-evidence', ...runs }, [400, 'invalid_argument']],
+      ['truth-analyze', { analyzer: 'training-causal-effect', ...runs }, [400, 'invalid_argument']],
+      ['truth-analyze', { analyzer: 'results-catalog', ...runs, model: 'other' }, [400, 'invalid_argument']],
+    ] as const)
+      expect([kind, settings, codeOf(await estimate(own, kind, settings))]).toEqual([kind, settings, code]);
+    // another's runs are nobody's
+    const foreign = await send(own, '/api/jobs', {
+      body: { kind: 'truth-analyze', settings: { analyzer: 'results-catalog', ...runs } },
+      headers: bearer(BOB),
+    });
+    expect(codeOf(foreign)).toEqual([403, 'run_not_allowed']);
+  });
+
+  test('both come to a result, and the adapter of a training can be named', async () => {
+    const ended = async (kind: string, settings: object): Promise<Answer['body']> => {
+      const { body } = await send(own, '/api/jobs', { body: { kind, settings }, headers: asAdmin });
+      await stream(own.url, `/api/jobs/${body.id}/events`, asAdmin);
+      return (await send(own, `/api/jobs/${body.id}`, { headers: asAdmin })).body;
+    };
+    const said = await ended('truth-analyze', {
+      analyzer: 'trajectory-score',
+      runs: ['truthful'],
+      strategy: 'accuracy:metric=brier,mode=eventual',
+    });
+    expect(said).toMatchObject({ state: 'succeeded', result: [{ analyzer: 'trajectory-score' }] });
+    const how = { model: 'other', part: 0.5, epochs: 1, threads: 1 };
+    const trained = await ended('truth-train', { runs: ['truthful'], by: 'accuracy:metric=brier,mode=eventual', ...how });
+    expect(trained).toMatchObject({ state: 'succeeded', result: { examples: 5 } });
+    const { body } = await estimate(own, 'eval', { adapter: trained.id, model: 'other' });
+    expect(body.command).toContain('/training/adapter.gguf');
+  }, 300_000);
 });
 
 describe('a gate', () => {
@@ -341,7 +417,7 @@ test('the endpoints of isopro begin jobs, and say which there are', async () => 
   ] as const) {
     const answer = await post(target, body);
     expect(codeOf(answer)).toEqual([404, 'kind_not_found']);
-    expect(answer.body.error.message).toMatch(/there are run, train, eval, judge, ablate, truth$/);
+    expect(answer.body.error.message).toMatch(/there are run, train, eval, judge, ablate, truth, truth-train, truth-analyze$/);
   }
   for (const [target, body] of [
     ['/simulate', { type: 'eval', system: 'silent' }],

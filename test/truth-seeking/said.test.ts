@@ -505,7 +505,12 @@ test('the page lists such runs, and shows scores, single trajectories and the re
   expect(shelf.trajectory('shown', trajectory.id)).toMatchObject({
     options: ['True', 'False'],
     steps: [{ content: 'I add.' }, { content: 'So \\finalBeliefProb{0.8}' }],
-    beliefs: [{ p0: expect.closeTo(0.5, 9) }, { p0: expect.closeTo(0.6, 9) }, { p0: expect.closeTo(0.9, 9) }],
+    readers: [
+      {
+        whose: expect.stringMatching(/^beliefs said by a judge, .*reader [0-9a-f]{8}\)$/),
+        beliefs: [{ p0: expect.closeTo(0.5, 9) }, { p0: expect.closeTo(0.6, 9) }, { p0: expect.closeTo(0.9, 9) }],
+      },
+    ],
   });
   expect(() => shelf.trajectory('shown', '0'.repeat(64))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
   for (const name of ['none', '..', 'shown/..'])

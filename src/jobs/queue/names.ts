@@ -6,6 +6,7 @@ import { lstatSync, realpathSync } from 'node:fs';
 import path from 'node:path';
 import { isRunFolder } from '../../run-folder/paths.js';
 import { needsNoFile } from '../../tasks/data/check.js';
+import { isTruthRun } from '../../truth-seeking/run/folder.js';
 import { BUILT_IN_IDS, isBuiltIn } from '../../tasks/registry.js';
 import { NotAllowed } from './not-allowed.js';
 
@@ -91,10 +92,19 @@ export class Names {
 
   /** The folder. @throws NotAllowed */
   run(name: string, param: string): string {
+    return this.#folder(name, param, 'run', isRunFolder);
+  }
+
+  /** The folder of a run of `truth run`. @throws NotAllowed */
+  truthRun(name: string, param: string): string {
+    return this.#folder(name, param, 'truth run', isTruthRun);
+  }
+
+  #folder(name: string, param: string, what: string, isOne: (folder: string) => boolean): string {
     const folder = path.join(this.allowed.runs, name);
     const isName = /^[A-Za-z0-9][\w.-]{0,200}$/.test(name);
-    if (isName && this.#callers.mayRead(name) && isRunFolder(folder) && !lstatSync(folder).isSymbolicLink()) return realpathSync(folder);
-    throw new NotAllowed('run_not_allowed', param, `${quoted(name)} is no run of this key in the folder of this server`);
+    if (isName && this.#callers.mayRead(name) && isOne(folder) && !lstatSync(folder).isSymbolicLink()) return realpathSync(folder);
+    throw new NotAllowed('run_not_allowed', param, `${quoted(name)} is no ${what} of this key in the folder of this server`);
   }
 
   /** The path. @throws NotAllowed */

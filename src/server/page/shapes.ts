@@ -295,9 +295,17 @@ export interface TruthShown {
     readonly value: number | null;
     readonly interval: { readonly low: number; readonly high: number } | null;
     readonly n: number;
+    /** Of a slope: without the noise of measurement; null of other scores, and where every belief was measured once. */
+    readonly withoutNoise: {
+      readonly value: number | null;
+      readonly interval: { readonly low: number | null; readonly high: number | null } | null;
+      readonly n: number;
+    } | null;
     /** Whose beliefs, where they are not the policy's own, or not alone. */
     readonly reader: string | null;
   }[];
+  /** Whose beliefs those of the trajectories are; null where nobody read any. */
+  readonly whose: string | null;
   readonly trajectories: readonly {
     readonly id: string;
     readonly setup: string;
@@ -316,5 +324,9 @@ export interface TruthTrajectory {
   readonly correctOption: 0 | 1 | null;
   readonly prompt: readonly { readonly role: string; readonly content: string }[];
   readonly steps: readonly { readonly content: string; readonly trainable: boolean }[];
-  readonly beliefs: readonly ({ readonly p0: number; readonly error: number | null } | { readonly reason: string })[];
+  /** Beliefs before the first step and after each, of everybody who read some. */
+  readonly readers: readonly {
+    readonly whose: string;
+    readonly beliefs: readonly ({ readonly p0: number; readonly error: number | null } | { readonly reason: string })[];
+  }[];
 }

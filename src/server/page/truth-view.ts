@@ -1,7 +1,8 @@
 /** Truth runs as a page lists them, and single trajectories as it shows them. */
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
-import { policyName, readerText } from '../../truth-seeking/analysis/from-run.js';
+import { policyName, readerText, whoseBeliefs } from '../../truth-seeking/analysis/from-run.js';
+import { slopeWithoutNoiseIn } from '../../truth-seeking/analysis/slope-without-noise.js';
 import { beliefPath, type Readout } from '../../truth-seeking/beliefs/readout.js';
 import { isTruthRun, readTruthRun, type TruthRun } from '../../truth-seeking/run/folder.js';
 import { readerId } from '../../truth-seeking/run/reader.js';
@@ -57,10 +58,15 @@ const beliefsOf = ({ state }: TruthRun, id: string): readonly number[] | null =>
 export function truthShown(name: string, run: TruthRun): TruthShown {
   return {
     line: lineOf(name, run),
-    results: run.state.results.map(({ setup, strategy, direction, value, interval, n, reader }) => ({
-      ...{ setup: label(setupText(setup), 120), strategy: label(strategy, 200), direction, value, interval, n },
-      reader: reader ? readerText(run, readerId(reader)) : null,
-    })),
+    results: run.state.results.map((result) => {
+      const { setup, strategy, direction, value, interval, n, reader } = result;
+      return {
+        ...{ setup: label(setupText(setup), 120), strategy: label(strategy, 200), direction, value, interval, n },
+        withoutNoise: slopeWithoutNoiseIn(result),
+        reader: reader ? readerText(run, readerId(reader)) : null,
+      };
+    }),
+    whose: run.state.readers[0] === undefined ? null : whoseBeliefs(run, run.state.readers[0]),
     trajectories: run.state.trajectories.slice(0, MOST).map(({ setup, trajectory: { id, problemId } }) => {
       const problem = run.state.problem(problemId)!;
       return {
@@ -72,7 +78,8 @@ export function truthShown(name: string, run: TruthRun): TruthShown {
 }
 
 /** Null where the run has no trajectory of this id. */
-export function truthTrajectory({ state }: TruthRun, id: string): TruthTrajectory | null {
+export function truthTrajectory(run: TruthRun, id: string): TruthTrajectory | null {
+  const { state } = run;
   const record = state.trajectories.find(({ trajectory }) => trajectory.id === id);
   if (record === undefined) return null;
   const { trajectory, setup } = record;
@@ -83,9 +90,19 @@ export function truthTrajectory({ state }: TruthRun, id: string): TruthTrajector
     correctOption: problem.kind === 'binary' ? problem.correctOption : null,
     prompt: trajectory.prompt.map(({ role, content }) => ({ role, content: visible(content) })),
     steps: trajectory.steps.map(({ content, trainable }) => ({ content: visible(content), trainable })),
-    beliefs: (state.beliefs(id)?.readout.readings ?? []).map((reading) =>
-      reading.belief === null ? { reason: reading.reason } : { p0: reading.belief.p0, error: reading.belief.error ?? null },
-    ),
+    readers: state.readers.flatMap((reader) => {
+      const found = state.beliefs(id, reader);
+      return found === null
+        ? []
+        : [
+            {
+              whose: whoseBeliefs(run, reader),
+              beliefs: found.readout.readings.map((reading) =>
+                reading.belief === null ? { reason: reading.reason } : { p0: reading.belief.p0, error: reading.belief.error ?? null },
+              ),
+            },
+          ];
+    }),
   };
 }
 

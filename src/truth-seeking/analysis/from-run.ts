@@ -115,6 +115,10 @@ export function readerText({ start, state }: Pick<TruthRun, 'start' | 'state'>, 
   return `beliefs ${how}${keeps ? '' : ' without the system prompt'} (reader ${id.slice(0, SHOWN)})`;
 }
 
+/** Whose beliefs those of one reader are, also where there are no others to tell them from. @param id of a reader of the run */
+export const whoseBeliefs = (run: Pick<TruthRun, 'start' | 'state'>, id: string): string =>
+  readerText(run, id) ?? `beliefs read from the policy itself (reader ${id.slice(0, SHOWN)})`;
+
 /**
  * The reader of a run that is asked for.
  * @param named a source of beliefs, or how the reader's id begins; default: the first of the run

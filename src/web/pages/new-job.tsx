@@ -13,6 +13,8 @@ import { flat } from './run.tsx';
 const FIRST: Readonly<Record<string, readonly string[]>> = {
   run: ['task', 'model.name', 'iterations', 'sampling.rollouts', 'sampling.samples', 'evaluation.devSize', 'evaluation.testSize', 'seed'],
   truth: ['domain', 'mode', 'eval', 'problems', 'seed'],
+  'truth-train': ['domain', 'steps', 'measure', 'seed'],
+  'truth-analyze': ['analyzer', 'runs', 'strategy'],
 };
 
 /** Kinds in a word; a further one by its title. */
@@ -23,6 +25,8 @@ const KINDS: Readonly<Record<string, string>> = {
   judge: 'Judge',
   ablate: 'Ablate',
   truth: 'Truth',
+  'truth-train': 'Train on truth',
+  'truth-analyze': 'Analyse truth',
   gate: 'Gate',
 };
 

@@ -8,6 +8,10 @@ import { Empty, Fault, PageHead, Panel, RunName, StateBadge, Table, Waiting } fr
 
 const number = (value: number | null, digits = 3): string => (value === null ? '–' : value.toFixed(digits));
 
+/** Without a bound on a side it is null there. */
+const bounds = (of: { readonly low: number | null; readonly high: number | null } | null): string =>
+  of === null ? '–' : `${of.low === null ? '−∞' : number(of.low)} to ${of.high === null ? '∞' : number(of.high)}`;
+
 export function TruthsPage(): JSX.Element {
   const { value, error } = useLoaded(
     (signal) => get<TruthLine[]>('/api/truth', signal),
@@ -80,7 +84,7 @@ function BeliefLine({ beliefs, correctOption }: { beliefs: readonly number[]; co
   );
 }
 
-type Reading = TruthTrajectory['beliefs'][number];
+type Reading = TruthTrajectory['readers'][number]['beliefs'][number];
 
 const reading = (found: Reading | undefined): string =>
   found === undefined
@@ -94,7 +98,8 @@ export function TrajectoryPage({ run, id }: { run: string; id: string }): JSX.El
     (signal) => get<TruthTrajectory>(`/api/truth/${part(run)}/trajectories/${part(id)}`, signal),
     `${run} ${id}`,
   );
-  const known = value?.beliefs.flatMap((found) => ('p0' in found ? [found.p0] : [])) ?? [];
+  const readers = value?.readers ?? [];
+  const knownOf = (beliefs: readonly Reading[]): number[] => beliefs.flatMap((found) => ('p0' in found ? [found.p0] : []));
   return (
     <>
       <PageHead title="Trajectory" above={<a href={href(['truth', run])}>The run</a>}>
@@ -120,10 +125,19 @@ export function TrajectoryPage({ run, id }: { run: string; id: string }): JSX.El
           </Panel>
           {value.options !== null && (
             <Panel title={`Belief in “${value.options[0]}”`}>
-              {known.length > 0 && <BeliefLine beliefs={known} correctOption={value.correctOption} />}
-              <p>
-                Before any word: <b>{reading(value.beliefs[0])}</b>
-              </p>
+              {readers.map(({ whose, beliefs }, i) => (
+                <div key={whose}>
+                  <p class="note">
+                    {readers.length > 1 && <b>{i + 1}. </b>}
+                    {whose}
+                  </p>
+                  {knownOf(beliefs).length > 0 && <BeliefLine beliefs={knownOf(beliefs)} correctOption={value.correctOption} />}
+                  <p>
+                    Before any word: <b>{reading(beliefs[0])}</b>
+                  </p>
+                </div>
+              ))}
+              {readers.length === 0 && <p>Nobody has read any.</p>}
             </Panel>
           )}
           <Panel title="Reasoning">
@@ -132,7 +146,13 @@ export function TrajectoryPage({ run, id }: { run: string; id: string }): JSX.El
                 <p class="note">
                   step {i + 1}
                   {trainable ? '' : ', asked beforehand'}
-                  {value.options === null ? '' : `; belief after it: ${reading(value.beliefs[i + 1])}`}
+                  {value.options === null
+                    ? ''
+                    : readers
+                        .map(
+                          ({ beliefs }, who) => `; belief after it${readers.length > 1 ? ` (${who + 1})` : ''}: ${reading(beliefs[i + 1])}`,
+                        )
+                        .join('')}
                 </p>
                 <pre tabIndex={0}>{content}</pre>
               </div>
@@ -192,24 +212,31 @@ export function TruthPage({ name }: { name: string }): JSX.Element {
                   className="list"
                   head={['Strategy', 'Value', '95 % interval', 'n', 'Better', 'Under', ...(areOwn ? [] : ['Whose beliefs'])]}
                 >
-                  {value.results.map(({ setup, strategy, reader, value: score, interval, n, direction }) => (
-                    <tr key={`${setup} ${strategy} ${reader ?? ''}`}>
-                      <td class="long">
-                        <code>{strategy}</code>
-                      </td>
-                      <td>
-                        <b>{number(score)}</b>
-                      </td>
-                      <td>{interval === null ? '–' : `${number(interval.low)} to ${number(interval.high)}`}</td>
-                      <td>{n}</td>
-                      <td>{direction === 'zero' ? 'nearer to 0' : direction}</td>
-                      <td>{setup}</td>
-                      {!areOwn && <td>{reader}</td>}
-                    </tr>
-                  ))}
+                  {value.results
+                    .flatMap((each) => [
+                      { ...each, isCorrected: false },
+                      ...(each.withoutNoise === null ? [] : [{ ...each, ...each.withoutNoise, isCorrected: true }]),
+                    ])
+                    .map(({ setup, strategy, reader, value: score, interval, n, direction, isCorrected }) => (
+                      <tr key={`${setup} ${strategy} ${reader ?? ''} ${isCorrected}`}>
+                        <td class="long">
+                          <code>{strategy}</code>
+                          {isCorrected && ', without noise'}
+                        </td>
+                        <td>
+                          <b>{number(score)}</b>
+                        </td>
+                        <td>{bounds(interval)}</td>
+                        <td>{n}</td>
+                        <td>{direction === 'zero' ? 'nearer to 0' : direction}</td>
+                        <td>{setup}</td>
+                        {!areOwn && <td>{reader}</td>}
+                      </tr>
+                    ))}
                 </Table>
               </Panel>
               <Panel title="Trajectories">
+                {value.whose !== null && <p class="note">Here: {value.whose}.</p>}
                 <Table caption="trajectories" className="list" head={['Question', 'Beliefs', 'Under']}>
                   {value.trajectories.map(({ id, question, setup, beliefs, correctOption }) => (
                     <tr key={id}>

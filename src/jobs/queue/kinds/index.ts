@@ -7,5 +7,7 @@ import type { JobKind } from './kind.js';
 import { run } from './run.js';
 import { train } from './train.js';
 import { truth } from './truth.js';
+import { truthAnalyze } from './truth-analyze.js';
+import { truthTrain } from './truth-train.js';
 
-export const JOB_KINDS: readonly JobKind[] = [run, train, evaluate, judge, ablate, truth, gate];
+export const JOB_KINDS: readonly JobKind[] = [run, train, evaluate, judge, ablate, truth, truthTrain, truthAnalyze, gate];

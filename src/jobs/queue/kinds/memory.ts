@@ -10,7 +10,9 @@ import { valueOf } from '../../../dictionary.js';
 import { resolveSettings } from '../../../training/settings.js';
 
 /** Node, the addon, buffers of a batch. */
-const PROCESS_BYTES = 200 * 2 ** 20;
+export const PROCESS_BYTES = 200 * 2 ** 20;
+/** What the trainer allots itself where nobody says: `Trainer` of the engine. */
+export const TRAINER_BYTES = 600 * 2 ** 20;
 const GIBIBYTE = 2 ** 30;
 const LEAST_CONTEXT = 4096;
 

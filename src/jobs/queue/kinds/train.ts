@@ -2,11 +2,8 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { flags, jobKind } from './kind.js';
-import { memoryOf } from './memory.js';
+import { memoryOf, TRAINER_BYTES } from './memory.js';
 import { count, maxTokens, model, seed } from './members.js';
-
-/** What the trainer allots itself where nobody says: `Trainer` of the engine. */
-const TRAINER_BYTES = 600 * 2 ** 20;
 
 const settings = z.strictObject({
   model,
