@@ -1,7 +1,7 @@
 // `npm run measure:first-hour`: three times, from an empty folder and empty caches, `npm install` of the packed form, a table of 200 rows,
 // and `run --check exact` of SmolLM2-135M-Instruct's file to an adapter with its report. Writes results/first-hour.json, and the lines of
 // docs/own-data.md from it. On a quiet machine that reaches a registry of packages; under an hour.
-// `-- --archive FILE`: the packed form is there already (`npm run package`). `-- --model FILE`: another model. `-- --write`: nothing is run,
+// `-- --archive FILE`: the packed form is there (`npm run package`). `-- --model FILE`: another model. `-- --write`: nothing is run,
 // only the page is written. `-- --try`: one round of the embedded model that learns nothing, to stdout; the package is packed and unpacked,
 // and what it depends on is linked from this clone.
 import { spawn, spawnSync } from 'node:child_process';

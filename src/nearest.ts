@@ -25,7 +25,7 @@ export function nearest(word: string, candidates: Iterable<string>): string | nu
   for (const candidate of candidates) {
     const begins = word.length >= 3 && candidate.startsWith(word);
     // of two that are as near, the one of as many letters: exchanged letters are the commoner slip
-    const length = Math.min(0.4, Math.abs(word.length - candidate.length) / 10);
+    const length = word.startsWith(candidate) ? 0 : Math.min(0.4, Math.abs(word.length - candidate.length) / 10);
     const away = begins ? 0.5 : distance(word.toLowerCase(), candidate.toLowerCase()) + length;
     if (Math.floor(away) <= Math.max(1, Math.ceil(word.length / 3)) && (best === null || away < best.away)) best = { candidate, away };
   }

@@ -41,7 +41,7 @@ export async function chat(conversation: Conversation, { input, output, terminal
     if (terminal) lines.prompt();
     for await (const line of lines) {
       const prompt = line.trim();
-      if (prompt === '/exit') break;
+      if (prompt === '/exit' || (terminal && /^(exit|quit)$/i.test(prompt))) break;
       if (prompt === '/clear') conversation.clear();
       else if (prompt === '/help') output.write(HELP);
       else if (prompt !== '') {

@@ -3,6 +3,7 @@ import { ModelHost } from '../host/model-host.js';
 import { baseNameOf, nameAdapter, requireServable } from '../report/named-adapter.js';
 import { chat } from './chat-session.js';
 import { askedBehind, note } from './adapter-notes.js';
+import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -18,6 +19,7 @@ export const chatCommand = defineCommand({
         type: 'string',
         describe: 'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
       })
+      .option('task', asTrainedOption)
       .option('registry', registryOption)
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('system', { type: 'string', describe: 'system message before everything' })
@@ -37,7 +39,10 @@ export const chatCommand = defineCommand({
     const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     const name = argv.model ?? (found === null ? undefined : baseNameOf(found));
     if (name === undefined) throw new UsageError('Give --model, or a run or a name in the registry as --adapter.');
-    if (found !== null && argv.system === undefined) note(askedBehind(found));
+    if (argv.task !== undefined && argv.system !== undefined)
+      throw new UsageError("--task sets what stood before the run's questions: leave out --system.");
+    const before = argv.task === undefined ? undefined : await asTrained(found, argv.task);
+    if (found !== null && before === undefined && argv.system === undefined) note(askedBehind(found));
     const loading = new AbortController();
     const interrupt = (): void => loading.abort();
     process.once('SIGINT', interrupt);
@@ -68,6 +73,7 @@ export const chatCommand = defineCommand({
       },
       adapter: found === null ? null : await model.loadAdapter(found.file),
       adapterScale: argv.adapterScale,
+      ...(before === undefined ? {} : { before }),
       ...(argv.system === undefined ? {} : { system: argv.system }),
     });
     process.off('SIGINT', interrupt);

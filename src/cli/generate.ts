@@ -7,6 +7,7 @@ import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js
 import { baseNameOf, nameAdapter, requireServable } from '../report/named-adapter.js';
 import { visible } from '../report/hostile-text.js';
 import { askedBehind, note } from './adapter-notes.js';
+import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { Progress } from './progress.js';
@@ -47,6 +48,7 @@ export const generateCommand = defineCommand({
         requiresArg: true,
         describe: 'LoRA adapter in GGUF, a run folder, the beginning of a run id in ./runs, or a name in the registry',
       })
+      .option('task', asTrainedOption)
       .option('registry', registryOption)
       .option('adapter-scale', { type: 'number', default: 1, describe: 'factor on the adapter' })
       .option('threads', { type: 'number', describe: 'default: the physical cores' })
@@ -63,6 +65,7 @@ export const generateCommand = defineCommand({
       .example('$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --stream', 'the answer as it is sampled')
       .example('$0 generate --model ./model.gguf --prompts prompts.jsonl --json > answers.jsonl', 'a file of prompts')
       .example('$0 generate --model ./base.gguf --raw --prompt "Once upon a time"', 'a base model goes on')
+      .example('$0 generate --adapter runs/mails --task mails.csv --prompt "A new mail" --stream', 'behind the examples of a run')
       .example('$0 tasks generate --json | $0 generate --model tiny --prompts -', 'one answer to a problem of each tier'),
   handler: async (argv) => {
     if ((argv.prompt === undefined) === (argv.prompts === undefined)) {
@@ -70,15 +73,18 @@ export const generateCommand = defineCommand({
     }
     if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number of 0 or more, got ${argv.seed}`);
     const { system, raw } = argv;
+    if (argv.task !== undefined && (raw || system !== undefined))
+      throw new UsageError("--task sets what stood before the run's questions: leave out --raw and --system.");
     if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))
       throw new UsageError('--stream takes one --prompt and one sample.');
     const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     const named = argv.model ?? (found === null ? undefined : baseNameOf(found)) ?? EMBEDDED_MODEL;
-    if (found !== null && argv.system === undefined) note(askedBehind(found));
+    const before = argv.task === undefined ? undefined : await asTrained(found, argv.task);
+    if (found !== null && before === undefined && argv.system === undefined && argv.prompt !== undefined) note(askedBehind(found));
     const prompts =
       argv.prompts === undefined
-        ? (argv.prompt ?? []).map((text) => promptOf(text, { system, raw }))
-        : readPrompts(readLines(argv.prompts), { system, raw });
+        ? (argv.prompt ?? []).map((text) => promptOf(text, { system, raw, before }))
+        : readPrompts(readLines(argv.prompts), { system, raw, before });
     const form = {
       ...(argv.grammar === undefined ? {} : { grammar: readText(argv.grammar) }),
       ...(argv.jsonSchema === undefined ? {} : { jsonSchema: readJson(argv.jsonSchema) as object }),
@@ -109,7 +115,7 @@ export const generateCommand = defineCommand({
       signal,
     };
     if (argv.stream) {
-      const [prompt] = argv.prompt!.map((text) => promptOf(text, { system, raw }));
+      const [prompt] = argv.prompt!.map((text) => promptOf(text, { system, raw, before }));
       await using host = new ModelHost();
       const model = await host.load(named, { ...loading, maxSequences: 1 });
       if (found !== null) await requireServable(found, model);

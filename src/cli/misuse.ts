@@ -31,11 +31,22 @@ export function misuseText(message: string, parser: Argv, words: readonly string
     const commands = inner.getInternalMethods?.().getCommandInstance?.().getCommands?.() ?? [];
     const options = names.filter((name) => !words.includes(name));
     // a sentence with commas is one word to the shell, and several to who reads the list
-    const word = words.find((each) => each.includes(', ') && unknown.includes(each)) ?? names.find((name) => words.includes(name));
+    const word =
+      words.find((each) => each.includes(', ') && unknown.includes(each)) ??
+      (commands.length > 0 && fullCommands.length === 0 && names.includes(first) ? first : names.find((name) => words.includes(name)));
     // of a command that is none, no option is known either
     if (word === undefined || (commands.length === 0 && options.length > 0 && !word.includes(', ')))
       return options.map(noOption).join('\n');
-    const prompted = commands.length === 0 && flags.includes('prompt') ? '; a prompt is given as --prompt TEXT' : '';
+    const prompted =
+      commands.length > 0
+        ? ''
+        : flags.includes('task') && /\.(csv|jsonl|ts|js|mjs)$/i.test(word)
+          ? `; did you mean --task ${label(word)}?`
+          : flags.includes('prompt')
+            ? '; a prompt is given as --prompt TEXT'
+            : fullCommands.includes('chat')
+              ? '; it asks line by line, and `generate --prompt TEXT` answers one question'
+              : '';
     return (
       `There is no ${commands.length > 0 ? 'command' : 'argument'} ${label(word)}` +
       `${meant(nearest(word, commands), (found) => found)}${prompted}`

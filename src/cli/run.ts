@@ -14,7 +14,7 @@ import { terminalStyle } from '../report/terminal-style.js';
 import { dryRunText } from './run-plan.js';
 import { RunScreen } from './run-screen.js';
 import { plannedWork } from './time-left.js';
-import { cannotRead } from './adapter-notes.js';
+import { cannotRead, note } from './adapter-notes.js';
 import { runDefaults } from './answering.js';
 import { comparisonText, endedAlready, resultText } from './run-table.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
@@ -147,6 +147,8 @@ export const runCommand = loopCommand({
 /** Measured for some seconds, with a line meanwhile. */
 async function dryRun(flags: RunSettingsInput, signal: AbortSignal, verifierThreads: number | undefined): Promise<RunPlan> {
   using progress = new Progress({ label: 'measuring', unit: 'seconds' });
+  const { model, task } = checkSettings(flags);
+  note(cannotRead(model.name, task));
   progress.begin('the model loads, samples and trains for some seconds');
   return planRun(checkSettings(await withProfile(flags, signal)), signal, verifierThreads);
 }

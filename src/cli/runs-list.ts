@@ -18,7 +18,10 @@ export const runsListCommand = defineCommand({
   handler: ({ folder, json }) => {
     const runs = listRuns(folder);
     if (json) return runs.forEach(printJsonLine);
-    if (runs.length === 0) return void process.stdout.write(`No runs in ${folder}. Start one with: npx isopro-native run\n`);
+    if (runs.length === 0)
+      return void process.stdout.write(
+        `No runs in ${folder} (\`runs list FOLDER\` looks elsewhere). Start one with: npx isopro-native run\n`,
+      );
     const rows = runs.map(({ folder: at, runId, state, model, task, seed, iterations, before, after, n, pairedP }) => {
       const own = [runId.slice(0, 8) || '–', label(path.basename(at), 18), state];
       return state === 'unreadable'

@@ -70,7 +70,7 @@ export const runsShowCommand = defineCommand({
     const { seed = '–' } = readWrittenSettings(settings);
     process.stdout.write(
       [
-        `${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(seed, 20)}, run ${manifest.runId}`,
+        wrapped(`${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(seed, 20)}, run ${manifest.runId}`, style),
         `${end === null ? (defects.length === 0 ? 'unfinished' : 'damaged') : `ended: ${label(end.stopped, 200)}`}; ` +
           `${integrityLine(integrity).text}`,
         ...defects.map((defect) => wrapped(label(defect, 300), style)),

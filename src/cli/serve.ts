@@ -7,6 +7,7 @@ import { visible } from '../report/hostile-text.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
 import { isLoopback } from '../server/origin.js';
 import { DEFAULT_LIMITS, startServer } from '../server/server.js';
+import { askedBehind, note, SENT_BY_CLIENTS } from './adapter-notes.js';
 import { defineCommand, modelOption } from './command.js';
 import { interruption, printJsonLine, UsageError, write } from './output.js';
 import { Progress } from './progress.js';
@@ -126,7 +127,9 @@ export const serveCommand = defineCommand({
     const adapters = argv.adapter.map((text) => {
       const [, name, file] = /^([^=]+)=(.+)$/.exec(text) ?? [];
       if (name === undefined || file === undefined) throw new UsageError(`--adapter: expected NAME=ADAPTER, got ${text}`);
-      return { name, file: findAdapter(file).file };
+      const found = findAdapter(file);
+      note(askedBehind(found, SENT_BY_CLIENTS));
+      return { name, file: found.file };
     });
     const models = argv.allowModel.map((text) => {
       const [, name = text, model = text] = /^([^=]+)=(.+)$/.exec(text) ?? [];

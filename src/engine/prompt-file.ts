@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { parseLine } from '../files.js';
 import { chatMessages, type Prompt } from './generate-request.js';
+import type { ChatMessage } from './prompt-renderer.js';
 
 const line = z
   .strictObject({
@@ -25,12 +26,14 @@ const line = z
 export interface PromptForm {
   readonly system?: string | undefined;
   readonly raw?: boolean;
+  /** Stands before the user's message, after the system's. */
+  readonly before?: readonly ChatMessage[] | undefined;
 }
 
-export function promptOf(text: string, { system, raw = false }: PromptForm = {}): Prompt {
+export function promptOf(text: string, { system, raw = false, before = [] }: PromptForm = {}): Prompt {
   if (raw) return { text };
   const user = { role: 'user', content: text } as const;
-  return { messages: system === undefined ? [user] : [{ role: 'system', content: system }, user] };
+  return { messages: [...(system === undefined ? [] : [{ role: 'system', content: system } as const]), ...before, user] };
 }
 
 /**

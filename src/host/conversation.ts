@@ -8,22 +8,24 @@ import type { HostedModel } from './hosted-model.js';
 export interface ConversationSettings extends Omit<HostRequest, 'prompt' | 'messages' | 'text' | 'tokenIds' | 'id' | 'signal'> {
   /** A system message before everything. */
   readonly system?: string;
+  /** Said before everything but the system message, and kept when the conversation is cleared: solved examples, such as a run's. */
+  readonly before?: readonly ChatMessage[];
   /** What was said before, as `messages` of another conversation gave it: it goes on from there. */
   readonly messages?: readonly ChatMessage[];
 }
 
 export class Conversation {
   readonly #model: Pick<HostedModel, 'stream'>;
-  readonly #settings: Omit<ConversationSettings, 'system' | 'messages'>;
+  readonly #settings: Omit<ConversationSettings, 'system' | 'before' | 'messages'>;
   readonly #system: readonly ChatMessage[];
   readonly #said: ChatMessage[];
   #prompts = 0;
   #replying = false;
 
-  constructor(model: Pick<HostedModel, 'stream'>, { system, messages = [], ...settings }: ConversationSettings = {}) {
+  constructor(model: Pick<HostedModel, 'stream'>, { system, before = [], messages = [], ...settings }: ConversationSettings = {}) {
     this.#model = model;
     this.#settings = settings;
-    this.#system = system === undefined ? [] : [{ role: 'system', content: system }];
+    this.#system = [...(system === undefined ? [] : [{ role: 'system', content: system } as const]), ...before];
     const [first, ...others] = messages;
     // of `messages`, whose first one is the system's where there is one
     this.#said = [...(first?.role === 'system' && system !== undefined ? others : messages)];
@@ -40,7 +42,7 @@ export class Conversation {
     return this.messages;
   }
 
-  /** Forgets all but the system message. */
+  /** Forgets all but the system message and what stands before everything. */
   clear(): void {
     this.#said.length = 0;
   }

@@ -60,7 +60,9 @@ export function findRun(target: string, parent = RUNS): string {
   const found = named(target, parent);
   if (found.length === 1) return found[0]!;
   if (found.length > 1) throw ambiguous(target, parent, found);
-  throw new IsoproError('RUN_NOT_FOUND', `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`);
+  throw new IsoproError('RUN_NOT_FOUND', `${target} is neither a run folder nor the beginning of the id of a run in ${parent}`, {
+    remedy: `Give the run's folder: ids are looked for in ${parent} alone; \`isopro-native runs list FOLDER\` shows those of another.`,
+  });
 }
 
 /**

@@ -75,6 +75,21 @@ test('a score stands beside the division that gives it', () => {
   expect(judgeText(report({ scores: few }), 0.92, FILE)).toMatch(/^process score +none: .*too few to score.*ordinary result$/m);
 });
 
+test('why test replies and rollouts did not pass stands in tables of their own, as judged here', () => {
+  const why = (passed: number) => {
+    const example = { problemId: 'p', tier: 'L0', text: 'seven\nor eight', asked: 'how many are there?', right: '7' };
+    return { replies: 20, passed, rows: [{ kind: 'wrong' as const, why: 'too-many', count: 20 - passed, example }] };
+  };
+  const after = { ...comparison(0.5), failures: { measured: why(10), differing: 0 } };
+  const heldOut = { before: comparison(0.1), after, policies: {} } as never;
+  const text = judgeText(report({ heldOut, failures: why(4) }), 0.92, { width: 80, prose: 80, color: false });
+  expect(text).toMatch(/^why 10 of 20 test replies after training, judged here, did not pass: category,\ncount, reason, one of them$/m);
+  expect(text).toMatch(/^why 16 of 20 rollouts, judged here, did not pass: category, count, reason, one\nof them$/m);
+  expect(text.match(/^ {2}wrong {2}1[06] {2}too-many$/gm)).toHaveLength(2);
+  expect(text).toContain(String.raw`asked "how many are there?", said "seven\nor eight", right "7"`);
+  for (const line of text.split('\n')) expect([line, line.length <= 80]).toEqual([line, true]);
+});
+
 test('the best program without a model comes first', () => {
   expect(judgeText(report(), 0.92, FILE)).toMatch(/programs without a model.*\n {2}better .*91\.0 %.*\n {2}trivial /);
 });

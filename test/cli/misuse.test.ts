@@ -46,6 +46,10 @@ test('misspelt commands, actions, options and choices name the nearest; no error
     [['eval', '--set', 'tets'], /did you mean test\?$/m],
     [['eval', '--no-such-flag'], /^There is no option --no-such-flag$/m],
     [['generate', 'One, two or "three, four"?'], /^There is no argument One, two.*; a prompt is given as --prompt TEXT$/m],
+    [['task', 'check', 'x.csv'], /^There is no command task; did you mean tasks\?$/m],
+    [['runn'], /^There is no command runn; did you mean run\?$/m],
+    [['run', 'mails.csv'], /^There is no argument mails\.csv; did you mean --task mails\.csv\?$/m],
+    [['chat', 'Hello there'], /^There is no argument Hello there; .*`generate --prompt TEXT`/m],
     [['judge'], /^An argument is missing: isopro-native judge <run>$/m],
   ];
   const said = runLines(

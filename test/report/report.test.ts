@@ -393,6 +393,11 @@ test('a line of a rollout says its question: what not all prompts of its tier be
   questions.add('d', `${'shared words '.repeat(9)}apples are shared ${'words and'.repeat(9)}`);
   questions.add('d', `${'shared words '.repeat(9)}pears are shared ${'words and'.repeat(9)}`);
   expect(questions.of('d', `${'shared words '.repeat(9)}pears are shared ${'words and'.repeat(9)}`)).toBe('pears');
+  // a question that is a solved example of the others stands behind another one
+  const behind = (example: string, question: string): string => `${example}\nyes\n${question}\n`;
+  for (const question of ['two?', 'three?', 'four?']) questions.add('g', behind('one?', question));
+  questions.add('g', behind('five?', 'one?'));
+  expect(questions.of('g', behind('one?', 'three?'))).toBe('three?');
   questions.add('c', 'same same');
   questions.add('c', 'same');
   expect(questions.of('c', 'same')).toBe('same');

@@ -1,0 +1,34 @@
+/** `generate` and `chat` with `--task`: a prompt stands behind what stood before the questions of the adapter's run. */
+import { writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { afterAll, expect, test } from '@jest/globals';
+import { asTrained } from '../../src/cli/as-trained.js';
+import type { RunManifest } from '../../src/run-folder/manifest.js';
+import { openTask } from '../../src/tasks/open-task.js';
+import { temporaryFolder } from '../models/signed-log.js';
+
+const folder = temporaryFolder();
+const file = path.join(folder.path, 'rows.csv');
+afterAll(() => folder.remove());
+
+test('the system message and the examples of the run, without a question; of other rows it is refused', async () => {
+  const rows = (answer: string) => Array.from({ length: 40 }, (_, i) => `what is item ${i}?,${answer}${i % 2}`);
+  writeFileSync(file, `prompt,answer\n${rows('a').join('\n')}\n`);
+  const asking = { system: 'Be brief.', examples: 2 };
+  await using task = await openTask(file, { check: 'exact', ...asking });
+  const sha256 = task.source.kind === 'file' ? task.source.sha256 : null;
+  const start = {
+    settings: { check: 'exact', sampling: asking },
+    task: { id: task.id, version: task.version, file: sha256 },
+    evaluation: { style: 'plain' },
+  };
+  const found = { run: { folder: 'run', manifest: { start } as unknown as RunManifest } };
+  const before = await asTrained(found, file);
+  expect(before.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'user', 'assistant']);
+  const problem = await task.generate(task.tiers[0]!.id, 7n);
+  const whole = await task.prompt(problem, 'plain');
+  expect(whole.slice(0, -1)).toEqual(before);
+  await expect(asTrained({ run: null }, file)).rejects.toThrow('--task goes with the adapter of a run');
+  writeFileSync(file, `prompt,answer\n${rows('b').join('\n')}\n`);
+  await expect(asTrained(found, file)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('SHA-256') });
+});
