@@ -50,12 +50,18 @@ function whyUnreadable(file: string, pipes: boolean): string | null {
 /**
  * Refuses a path that is no file which can be read.
  * @param as the code of what the file should have been
- * @param remedy where the code's own does not apply
+ * @param meant what the file should have been, and the remedy for that, where the code's own do not apply
  * @throws IsoproError
  */
-export function requireFile(file: string, as: ErrorCode = 'FILE_UNREADABLE', pipes = false, remedy?: string): void {
+export function requireFile(
+  file: string,
+  as: ErrorCode = 'FILE_UNREADABLE',
+  pipes = false,
+  meant?: { readonly what: string; readonly remedy: string },
+): void {
   const reason = whyUnreadable(file, pipes);
-  if (reason !== null) throw new IsoproError(as, reason, remedy === undefined ? {} : { remedy });
+  if (reason === null) return;
+  throw meant === undefined ? new IsoproError(as, reason) : new IsoproError(as, `${meant.what}: ${reason}`, { remedy: meant.remedy });
 }
 
 /** UTF-16 where the byte order mark says so, as Excel and PowerShell write it, else UTF-8. It leaves the mark out. */

@@ -128,7 +128,8 @@ export const serveCommand = defineCommand({
       const [, name, file] = /^([^=]+)=(.+)$/.exec(text) ?? [];
       if (name === undefined || file === undefined) throw new UsageError(`--adapter: expected NAME=ADAPTER, got ${text}`);
       const found = findAdapter(file);
-      note(askedBehind(found, SENT_BY_CLIENTS));
+      const behind = askedBehind(found, SENT_BY_CLIENTS);
+      note(behind === null ? null : `${name}: ${behind}`);
       return { name, file: found.file };
     });
     const models = argv.allowModel.map((text) => {
@@ -143,10 +144,14 @@ export const serveCommand = defineCommand({
     if (argv.runs === undefined && models.length + tasks.length > 0) throw new UsageError('--allow-model and --allow-task go with --runs.');
     if ((argv.tlsCert === undefined) !== (argv.tlsKey === undefined)) throw new UsageError('--tls-cert and --tls-key go together.');
     const adminKey = argv.adminKey ?? process.env.ISOPRO_ADMIN_KEY ?? newKey();
-    const given = [...argv.apiKey, ...(process.env.ISOPRO_API_KEY === undefined ? [] : [process.env.ISOPRO_API_KEY])];
+    const { ISOPRO_API_KEY: fromEnvironment } = process.env;
+    const given = [
+      ...argv.apiKey.map((key) => ['--api-key', key] as const),
+      ...(fromEnvironment === undefined ? [] : [['$ISOPRO_API_KEY', fromEnvironment] as const]),
+    ];
     const keys: HashedKey[] = [
       ...(argv.keys === undefined ? [] : checkKeys(readJson(argv.keys))),
-      ...given.map((key, i) => hashKey(`key ${i + 1}`, key, ['read', 'infer'])),
+      ...given.map(([from, key], i) => hashKey(`key ${i + 1}`, key, ['read', 'infer'], from)),
     ];
     const isMade = argv.adminKey === undefined && process.env.ISOPRO_ADMIN_KEY === undefined;
     if (!isLoopback(argv.host) && keys.length === 0)
@@ -177,7 +182,7 @@ export const serveCommand = defineCommand({
       jobs: argv.runs === undefined ? undefined : { runs: path.resolve(argv.runs), program: PROGRAM, models, tasks, atOnce: argv.jobs },
       hosts: argv.allowHost,
       origins: argv.allowOrigin,
-      keys: [...keys, hashKey('admin', adminKey, ['admin'])],
+      keys: [...keys, hashKey('admin', adminKey, ['admin'], argv.adminKey === undefined ? '$ISOPRO_ADMIN_KEY' : '--admin-key')],
       tls: argv.tlsCert === undefined ? undefined : { cert: argv.tlsCert, key: argv.tlsKey! },
       load: {
         signal,
@@ -201,8 +206,13 @@ export const serveCommand = defineCommand({
       report: (error) => void process.stderr.write(`${visible(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`),
     });
     const served = server.models.entries().map(({ id }) => id);
-    if (argv.json) printJsonLine({ url: server.url, models: served, ...(isMade && { adminKey }) });
-    else await write(`${server.url}/v1 answers for ${served.join(', ')}\n${isMade ? `key for administrative calls: ${adminKey}\n` : ''}`);
+    const page = argv.runs === undefined ? null : `${server.url}/ui/${isMade ? `#token=${adminKey}` : ''}`;
+    if (argv.json) printJsonLine({ url: server.url, models: served, ...(isMade && { adminKey }), ...(page !== null && { page }) });
+    else
+      await write(
+        `${server.url}/v1 answers for ${served.join(', ')}\n${isMade ? `key for administrative calls: ${adminKey}\n` : ''}` +
+          `${page === null ? '' : `the page: ${page}\n`}`,
+      );
     await new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
       signal.addEventListener('abort', () => resolve(), { once: true });

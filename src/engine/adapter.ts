@@ -1,7 +1,16 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { unreadable } from '../files.js';
+import { z } from 'zod';
+import { requireFile, unreadable } from '../files.js';
 import type { NativeAdapter } from './addon.js';
+import { checked } from './checked.js';
+
+/** @throws IsoproError INVALID_ARGUMENT, MODEL_NOT_FOUND where there is no file to load as an adapter */
+export const requireAdapter = (path: string): void =>
+  requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND', false, {
+    what: 'the adapter',
+    remedy: 'Give an adapter in GGUF: of a run, the file in its folder adapters/; `serve` and the commands take the run itself too.',
+  });
 
 /** A LoRA adapter loaded onto a model; freed by dispose() or when it is garbage collected. */
 export class Adapter {

@@ -133,9 +133,19 @@ export const tokenIds = z
 export const chatMessage = z.object({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() });
 export const chatMessages = z.array(chatMessage).min(1, 'a prompt needs at least one message');
 
+/** In the place of zod's words where what should be an object of this form is none. */
+const formed = (form: string) => ({
+  error: ({ code }: z.core.$ZodRawIssue) => (code === 'invalid_type' ? `takes an object: ${form}` : undefined),
+});
+
 /** Of a prompt. */
 const promptFields = {
-  prompt: z.string().optional(),
+  prompt: z
+    .string({
+      error: ({ input }) =>
+        typeof input === 'object' ? 'takes a text, which the user says; messages, text and tokenIds stand in its place' : undefined,
+    })
+    .optional(),
   messages: chatMessages.optional(),
   text: z.string().optional(),
   tokenIds: tokenIds.optional(),
@@ -209,22 +219,25 @@ const roomForLeast = [
 ] as const;
 
 const requestSchema = z
-  .strictObject({
-    ...replyFields,
-    prompts: z.array(
-      z.preprocess(
-        (prompt) => (typeof prompt === 'string' ? { prompt } : prompt),
-        z
-          .strictObject({ ...promptFields, seeds: z.array(seed).optional() })
-          .refine(...oneContent)
-          .transform(asMessages),
+  .strictObject(
+    {
+      ...replyFields,
+      prompts: z.array(
+        z.preprocess(
+          (prompt) => (typeof prompt === 'string' ? { prompt } : prompt),
+          z
+            .strictObject({ ...promptFields, seeds: z.array(seed).optional() })
+            .refine(...oneContent)
+            .transform(asMessages),
+        ),
       ),
-    ),
-    samples: z.int().min(0).max(1_000_000).default(1),
-    captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
-    maxSequences: z.int().min(1).max(253).default(64),
-    onProgress: callback<GenerationProgress>().optional(),
-  })
+      samples: z.int().min(0).max(1_000_000).default(1),
+      captureBoundary: z.int().min(0).max(INT32_MAX).optional(),
+      maxSequences: z.int().min(1).max(253).default(64),
+      onProgress: callback<GenerationProgress>().optional(),
+    },
+    formed("{ prompts: ['…'] }"),
+  )
   .refine(...oneGrammar)
   .refine(...roomForLeast);
 
@@ -238,13 +251,16 @@ export interface PromptContent {
 }
 
 const batchRequestSchema = z
-  .strictObject({
-    ...promptFields,
-    ...replyFields,
-    whenContextFull: z.enum(['refuse', 'stop']).default('refuse'),
-    deterministic: z.boolean().default(false),
-    cachePartition: z.string().default(''),
-  })
+  .strictObject(
+    {
+      ...promptFields,
+      ...replyFields,
+      whenContextFull: z.enum(['refuse', 'stop']).default('refuse'),
+      deterministic: z.boolean().default(false),
+      cachePartition: z.string().default(''),
+    },
+    formed("{ prompt: '…' }"),
+  )
   .refine(...oneContent)
   .refine(...oneGrammar)
   .refine(...roomForLeast)

@@ -1,9 +1,8 @@
 /** A loaded model: sampling in batches, scoring, hidden states, adapters, prompts. All computing happens in C++. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { requireFile } from '../files.js';
 import { deriveSeed } from '../random.js';
-import { Adapter, hashFile } from './adapter.js';
+import { Adapter, hashFile, requireAdapter } from './adapter.js';
 import {
   cancellable,
   loadAddon,
@@ -426,7 +425,7 @@ export class Model {
    * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OBJECT_DISPOSED
    */
   async loadAdapter(path: string): Promise<Adapter> {
-    requireFile(checked(z.string().min(1), path, 'path'), 'MODEL_NOT_FOUND', false, 'Give the path of an adapter in GGUF.');
+    requireAdapter(path);
     const native = await settled(this.#native.loadAdapter(path));
     return new Adapter(native, path, await hashFile(path)); // only now: gigabytes that are no adapter are not read to their end
   }

@@ -1,6 +1,7 @@
 /** A caller's hold on a model that a host has loaded: asks its running batch, alone or with others. */
 import path from 'node:path';
 import { z } from 'zod';
+import { requireAdapter } from '../engine/adapter.js';
 import type { NativeModelInfo } from '../engine/addon.js';
 import { abortSignal, checked } from '../engine/checked.js';
 import { checkBatchRequest } from '../engine/generate-request.js';
@@ -11,7 +12,6 @@ import type { Model, TokenAlternatives } from '../engine/model.js';
 import type { ChatMessage, RenderedPrompt } from '../engine/prompt-renderer.js';
 import type { RunningBatch } from '../engine/running-batch.js';
 import { abortError, IsoproError } from '../errors.js';
-import { requireFile } from '../files.js';
 import { fileIdentity, type FileIdentity } from './file-identity.js';
 import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
 import { HostedAdapter, type LoadedAdapter } from './hosted-adapter.js';
@@ -126,7 +126,7 @@ export class HostedModel {
    */
   async loadAdapter(file: string, options: HostAdapterOptions = {}): Promise<HostedAdapter> {
     const { model, adapters, budget } = this.#loaded();
-    requireFile(checked(z.string().min(1), file, 'path'), 'MODEL_NOT_FOUND');
+    requireAdapter(file);
     const { whenFull: full, probe, signal } = checked(adapterOptions, options, 'options');
     const identity: FileIdentity = await fileIdentity(file);
     const held = await adapters.hold(
@@ -217,7 +217,7 @@ export class HostedModel {
    * @throws IsoproError as `generate`, REPLY_INVALID
    */
   async generateObject<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectReply<Schema>> {
-    const { schema, ...rest } = request ?? {};
+    const { schema, ...rest } = Object(request) as ObjectRequest<Schema>;
     const reply = await this.#ask({ ...rest, jsonSchema: jsonSchemaOf(schema) });
     return { object: await objectOf(schema, reply), reply };
   }
@@ -323,8 +323,8 @@ export class HostedModel {
 
   async #ask(request: HostRequest, onToken?: (token: TokenEvent) => void, left?: AbortSignal): Promise<HostReply> {
     const loaded = this.#loaded();
-    const { adapter, ...plain } = request ?? {};
-    const valid = checkBatchRequest(plain);
+    const { adapter, ...plain } = Object(request) as HostRequest;
+    const valid = checkBatchRequest(typeof request === 'object' ? plain : request);
     const applied = checked(hostedAdapter, adapter, 'request.adapter')?.adapter() ?? null;
     const signals = [valid.signal, left].filter((signal) => signal !== undefined);
     const cancelled = signals.find(({ aborted }) => aborted);

@@ -1,6 +1,6 @@
 /** Why a request is refused or ends, in one place: the status and the body that OpenAI's clients read. */
 import type { FastifyError } from 'fastify';
-import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
+import type { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
 import { NotAllowed } from '../jobs/queue/not-allowed.js';
 
@@ -79,25 +79,18 @@ function ofLibrary(error: IsoproError): RequestFailure | null {
   return new RequestFailure(status, type, error.message, { code, ...(status === 503 && { retryAfter: 1 }) });
 }
 
-/** `/messages/0/content` as `messages[0].content`. */
-const memberOf = (pointer: string): string =>
-  pointer
-    .split('/')
-    .filter((key) => key !== '')
-    .map((key, i) => (/^\d+$/.test(key) ? `[${key}]` : `${i === 0 ? '' : '.'}${key}`))
-    .join('');
+/** `messages[0].content` */
+const memberOf = (path: readonly PropertyKey[]): string =>
+  path.map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i === 0 ? '' : '.'}${String(key)}`)).join('');
 
-function ofSchema(error: unknown): RequestFailure | null {
-  if (!hasZodFastifySchemaValidationErrors(error)) return null;
-  const { instancePath, keyword, message, params } = error.validation[0]!;
-  const place = memberOf(instancePath);
-  const [key] = ((params as { keys?: readonly string[] }).keys ?? []) as readonly (string | undefined)[];
-  const param = keyword === 'unrecognized_keys' && key !== undefined ? `${place}${place === '' ? '' : '.'}${key}` : place;
-  return invalid(
-    param,
-    `${param === '' ? 'the body' : param}: ${message ?? 'not as expected'}`,
-    keyword === 'unrecognized_keys' ? 'unknown_parameter' : 'invalid_value',
-  );
+/** What a schema finds wrong with a request; of several things the first. */
+export function ofSchema({ issues: [issue] }: z.ZodError): RequestFailure {
+  const { path, message } = issue!;
+  const place = memberOf(path);
+  if (issue!.code === 'custom' && issue!.params?.isUnsupported === true) return unsupported(place, `${place}: ${message}`);
+  const isUnknown = issue!.code === 'unrecognized_keys';
+  const param = isUnknown ? memberOf([...path, issue.keys[0]!]) : place;
+  return invalid(param, `${param === '' ? 'the body' : param}: ${message}`, isUnknown ? 'unknown_parameter' : 'invalid_value');
 }
 
 /** What a failure is to the client; null where it is a defect of ours, whose words stay here. */
@@ -105,22 +98,23 @@ export function failureOf(error: unknown): RequestFailure | null {
   if (error instanceof RequestFailure) return error;
   if (error instanceof NotAllowed) return forbidden(error.message, error.code, error.param);
   if (error instanceof IsoproError) return error.cause instanceof RequestFailure ? error.cause : ofLibrary(error);
-  const refused = ofSchema(error);
-  if (refused !== null) return refused;
   const { statusCode, message, code } = (error ?? {}) as Partial<FastifyError>;
   if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return null;
-  return new RequestFailure(statusCode, 'invalid_request_error', message ?? 'refused', {
-    ...(code !== undefined && { code: FRAMEWORK[code] ?? code }),
+  const [said, words] = FRAMEWORK[code ?? ''] ?? [code];
+  return new RequestFailure(statusCode, 'invalid_request_error', words ?? message ?? 'refused', {
+    ...(said !== undefined && { code: said }),
   });
 }
 
-/** What fastify refuses by itself, in words that need not know it. */
-const FRAMEWORK: Readonly<Record<string, string>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: 'body_too_large',
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
-  FST_ERR_CTP_EMPTY_TYPE: 'unsupported_media_type',
-  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'invalid_content_length',
-  FST_ERR_BAD_URL: 'invalid_url',
+const NO_JSON = ['unsupported_media_type', 'send the body as JSON, with the header content-type: application/json'] as const;
+
+/** What fastify refuses by itself: its code in words that need not know it, and what to do where its own do not say that. */
+const FRAMEWORK: Readonly<Record<string, readonly [code: string, words?: string]>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: ['body_too_large'],
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: NO_JSON,
+  FST_ERR_CTP_EMPTY_TYPE: NO_JSON,
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_content_length'],
+  FST_ERR_BAD_URL: ['invalid_url'],
 };
 
 /** Why a request's signal is aborted. */

@@ -26,9 +26,12 @@ export type HashedKey = z.output<typeof hashedKey>;
 const SHORTEST = 16;
 const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
 
-/** @throws IsoproError INVALID_ARGUMENT */
-export function hashKey(name: string, key: string, scopes: readonly Scope[]): HashedKey {
-  if (key.length < SHORTEST) throw new IsoproError('INVALID_ARGUMENT', `the key ${name}: a key has at least ${SHORTEST} characters`);
+/**
+ * @param from what gave the key, for whoever has to correct it
+ * @throws IsoproError INVALID_ARGUMENT
+ */
+export function hashKey(name: string, key: string, scopes: readonly Scope[], from = `the key ${name}`): HashedKey {
+  if (key.length < SHORTEST) throw new IsoproError('INVALID_ARGUMENT', `${from}: a key has at least ${SHORTEST} characters`);
   return { name, sha256: digest(key).toString('hex'), scopes: [...scopes] };
 }
 
@@ -67,7 +70,10 @@ export class Keys {
   admit(authorization: string | undefined, scope: Scope, isKeyed = false): Caller {
     const caller = this.#callerOf(authorization, !isKeyed && ANYBODY.scopes.has(scope));
     if (caller.scopes.has(scope)) return caller;
-    throw new RequestFailure(403, 'permission_error', `this key may not do what needs the scope ${scope}`, { code: 'insufficient_scope' });
+    const message =
+      `this key has the scopes ${[...caller.scopes].join(', ')}, and this needs ${scope}: ` +
+      'take a key of --keys that has it, or the administrative one, which the server prints at its start unless it was given';
+    throw new RequestFailure(403, 'permission_error', message, { code: 'insufficient_scope' });
   }
 
   #callerOf(authorization: string | undefined, isForAnybody: boolean): Caller {

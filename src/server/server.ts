@@ -3,24 +3,25 @@ import type { AddressInfo } from 'node:net';
 import rateLimit from '@fastify/rate-limit';
 import swagger from '@fastify/swagger';
 import { fastify, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
-import { jsonSchemaTransform, validatorCompiler } from 'fastify-type-provider-zod';
+import { jsonSchemaTransform } from 'fastify-type-provider-zod';
+import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
 import type { Registry } from '../registry/index.js';
-import { DEFECT, ENDINGS, failureOf, forbidden, RequestFailure } from './failures.js';
+import { DEFECT, ENDINGS, failureOf, forbidden, ofSchema, RequestFailure } from './failures.js';
 import { FairQueue } from './fair-queue.js';
 import { takeJsonOnly } from './json-body.js';
 import { Keys, type Caller, type HashedKey } from './keys.js';
 import { ServerMetrics } from './metrics.js';
-import type { JobOptions } from './jobs/index.js';
+import type { JobOptions, JobsOfRuns } from './jobs/index.js';
 import type { ServerContext } from './openai/context.js';
 import { ServedModels } from './openai/models.js';
 import { addRoutes } from './openai/routes.js';
 import { isLoopback, requireNamed, type Names } from './origin.js';
-import type { PageContext } from './page/routes.js';
 import { registryNames, type RegistryNames } from './registry-names.js';
 import { readTls, type TlsFiles, type TlsPair } from './tls.js';
 import { Turnstile } from './turnstile.js';
+import { plainWords } from '../wrong-input.js';
 
 export interface ServerLimits {
   /** Bytes of a body. */
@@ -267,7 +268,10 @@ async function listen(
   });
   app.server.maxConnections = limits.connections;
   takeJsonOnly(app);
-  app.setValidatorCompiler(validatorCompiler);
+  app.setValidatorCompiler<z.ZodType>(({ schema }) => (data) => {
+    const { error, data: value } = schema.safeParse(data, { error: plainWords });
+    return error === undefined ? { value } : { error: ofSchema(error) };
+  });
   app.setErrorHandler((error, _, reply) => answerFailure(error, reply, options.report));
   app.setNotFoundHandler(({ method, url }) => {
     throw new RequestFailure(404, 'invalid_request_error', `there is no ${method} ${url.slice(0, 200)} here`, { code: 'unknown_url' });
@@ -286,13 +290,13 @@ async function listen(
   await app.register(swagger, { openapi: { info: { title: 'isopro-native', version: '1' } }, transform: jsonSchemaTransform });
   app.get('/openapi.json', { config: { scope: 'read' }, schema: { hide: true } }, () => app.swagger());
   addRoutes(app, context);
-  let mayRead: PageContext['mayRead'] = ({ scopes }) => scopes.has('admin');
+  let ofRuns: JobsOfRuns = { mayRead: ({ scopes }) => scopes.has('admin'), stateOf: () => undefined };
   // loaded when the model is there: they stand on much that need not be waited for before
   if (options.jobs !== undefined) {
     const { addJobs } = await import('./jobs/index.js');
     const { name, model, adapters, report } = options;
     const registry = options.registry?.paths.folder;
-    mayRead = await addJobs(app, { options: options.jobs, base: { name, model }, adapters, models, registry, report });
+    ofRuns = await addJobs(app, { options: options.jobs, base: { name, model }, adapters, models, registry, report });
   }
   const { addPage } = await import('./page/routes.js');
   addPage(app, {
@@ -300,7 +304,7 @@ async function listen(
     registry: options.registry,
     model: models.model,
     modelName: models.base,
-    mayRead,
+    ...ofRuns,
     usage: () => ({ modelBytes: host.usage().usedBytes, running: queue.running, waiting: queue.waiting }),
     report: options.report,
   });

@@ -108,6 +108,18 @@ describe('what a caller writes and gets', () => {
     await expect(model.generate({ prompt: 'a', text: 'a' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   });
 
+  test('a prompt that is not in an object, or holds what stands in its place, is told the form that is meant', async () => {
+    const said = (reply: Promise<unknown>): Promise<string> => reply.then(String, ({ message }: Error) => message);
+    const prompt = 'Name a river.' as never;
+    expect(await said(model.generate(prompt))).toBe("request: takes an object: { prompt: '…' }");
+    expect(await said(streamed(model, prompt))).toBe("request: takes an object: { prompt: '…' }");
+    expect(await said(alone.generate(prompt).next())).toBe("request: takes an object: { prompts: ['…'] }");
+    const nested = { prompt: { messages: [{ role: 'user', content: 'a' }] } } as never;
+    const inItsPlace = 'takes a text, which the user says; messages, text and tokenIds stand in its place';
+    expect(await said(model.generate(nested))).toBe(`request.prompt: ${inItsPlace}`);
+    expect(await said(alone.generate({ prompts: [nested] }).next())).toBe(`request.prompts.0.prompt: ${inItsPlace}`);
+  });
+
   test('a seed is a bigint, a number or its digits, and nothing else', async () => {
     const seeded = async (seed: Seed): Promise<string> => (await model.generate({ tokenIds: [5], maxTokens: 1, sampling: { seed } })).seed;
     expect(await seeded(7)).toBe(await seeded(7n));

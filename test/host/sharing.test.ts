@@ -161,7 +161,11 @@ describe('adapters', () => {
     const [model, other] = [await host.load(file, ONE_THREAD), await host.load(file, { ...ONE_THREAD, contextTokens: 600 })];
     const adapter = await model.loadAdapter(adapterFile('two', 2n));
     await expect(other.generate({ ...greedy([5]), adapter })).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
-    await expect(model.loadAdapter(path.join(folder, 'absent'))).rejects.toMatchObject({ code: 'MODEL_NOT_FOUND' });
+    await expect(model.loadAdapter(path.join(folder, 'absent'))).rejects.toMatchObject({
+      code: 'MODEL_NOT_FOUND',
+      message: `the adapter: there is no file ${path.join(folder, 'absent')}`,
+      remedy: expect.stringContaining('in its folder adapters/'),
+    });
     await expect(model.loadAdapter(file)).rejects.toMatchObject({ code: 'ADAPTER_CORRUPT' });
     await expect(model.generate({ ...greedy([5]), adapter: { id: 'x' } as never })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     expect(host.usage().models.map(({ adapters }) => adapters.length)).toEqual([1, 0]);

@@ -2,13 +2,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { writeFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from '@jest/globals';
 import { UsageError } from '../../src/cli/output.js';
 import { serveCommand } from '../../src/cli/serve.js';
 import { hashKey } from '../../src/server/keys.js';
-import { MAIN } from '../cli/run-cli.js';
+import { findAdapter } from '../../src/report/find-adapter.js';
+import { MAIN, runCli } from '../cli/run-cli.js';
+import { writeRunFolder } from '../models/run-folder.js';
 import { adapterFile, eventsOf, file, folder, send } from '../models/server.js';
 
 const KEY = 'a-key-for-the-command';
@@ -89,8 +91,35 @@ test.each([
 test('a key that is too short, and a file of keys with one as it is, are refused', async () => {
   const argv = { model: file, adapter: [], allowModel: [], allowTask: [], host: '127.0.0.1' };
   const call = (given: object): Promise<void> => Promise.resolve().then(() => serveCommand.handler({ ...argv, ...given } as never));
-  await expect(call({ apiKey: ['short'] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(call({ apiKey: ['short'] })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: '--api-key: a key has at least 16 characters',
+  });
   const keys = path.join(folder, 'plain.json');
   writeFileSync(keys, JSON.stringify([{ name: 'plain', key: KEY, scopes: ['infer'] }]));
   await expect(call({ apiKey: [], keys })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.not.stringContaining(KEY) });
+});
+
+test('says which adapters were trained behind more than a question, where its page is, and which adapter is not there', async () => {
+  const run = path.join(folder, 'behind-examples');
+  await writeRunFolder({ folder: run, home: folder, iterations: 1, settings: { sampling: { examples: 4 } } as never });
+  const { file: at } = findAdapter(run);
+  const flags = ['serve', '--model', file, '--adapter', `mails=${run}`, '--runs', folder, '--port', '0', '--threads', '1'];
+  const without = await runCli(flags);
+  expect(without.code).toBe(1);
+  expect(without.stderr).toContain(`the adapter: there is no file ${at}`);
+  expect(without.stderr).not.toContain('alias');
+
+  copyFileSync(adapterFile('behind', 4n), at);
+  const server = spawn(process.execPath, [MAIN, ...flags, '--json']);
+  const [[line], [noted]] = (await Promise.all([
+    once(createInterface(server.stdout), 'line'),
+    once(createInterface(server.stderr), 'line'),
+  ])) as [[string], [string]];
+  expect(noted).toMatch(/^mails: The adapter was trained behind 4 solved examples/);
+  const said = JSON.parse(line) as { url: string; models: string[]; adminKey: string; page: string };
+  expect(said).toMatchObject({ models: expect.arrayContaining(['mails']), page: `${said.url}/ui/#token=${said.adminKey}` });
+  const ended = once(server, 'close');
+  server.kill('SIGTERM');
+  await ended;
 });

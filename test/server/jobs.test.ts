@@ -101,11 +101,20 @@ describe('who may', () => {
   test("a key that trains reads the runs of its own jobs; another's are not there, whatever is asked about them", async () => {
     const own = path.join(folder, 'own-runs');
     const at = await start({ keys, runs: own, jobs: jobsIn(own) });
-    const asked = { kind: 'run', settings: { sampling: { system: 'silent' } } };
-    const made = await Promise.all([ANN, BOB].map((key) => send(at, '/api/jobs', { body: asked, headers: bearer(key) })));
+    const asked = (system: string): object => ({ kind: 'run', settings: { sampling: { system } } });
+    const made = [
+      await send(at, '/api/jobs', { body: asked('silent'), headers: bearer(ANN) }),
+      await send(at, '/api/jobs', { body: asked('hold'), headers: bearer(BOB) }),
+    ];
     const [ann, bob] = made.map(({ body }) => body.id as string) as [string, string];
     for (const [i, name] of [ann, bob, 'by-command'].entries())
-      await writeRunFolder({ folder: path.join(own, name), home: folder, iterations: 1, runId: `${i}`.repeat(32) });
+      await writeRunFolder({
+        folder: path.join(own, name),
+        home: folder,
+        iterations: 1,
+        runId: `${i}`.repeat(32),
+        until: name === bob ? 'iterations' : 'end',
+      });
     const status = async (target: string, key: string): Promise<unknown> => {
       const { status: code, body } = await send(at, target, { headers: bearer(key) });
       return code === 200 ? code : [code, body.error.code, body.error.message];
@@ -115,6 +124,10 @@ describe('who may', () => {
     expect(await names(ANN)).toEqual([ann]);
     expect(await names(BOB)).toEqual([bob]);
     expect(await names(ADMIN)).toEqual([ann, bob, 'by-command'].sort());
+    await send(at, `/api/jobs/${bob}/cancel`, { method: 'POST', headers: bearer(BOB) });
+    await stream(at.url, `/api/jobs/${bob}/events`, bearer(BOB));
+    const { body: lines } = await send(at, '/api/runs', { headers: bearer(BOB) });
+    expect(lines).toMatchObject([{ name: bob, state: 'cancelled' }]);
     const problem = 'ab'.repeat(32);
     const parts = ['', '/integrity', '/report', '/rollouts', '/rollouts/0', '/rollouts/0/scores', '/problems', `/problems/${problem}`];
     for (const rest of parts)
@@ -211,6 +224,14 @@ describe('what settings may name', () => {
     expect(codeOf(await post('/api/jobs', body))).toEqual([400, code]);
   });
 
+  test.each([
+    [{ iterations: 0 }, 'settings.iterations'],
+    [{ model: 'tiny' }, 'settings.model'],
+    [{ rollouts: 32 }, 'settings.rollouts'],
+  ])('%j: 400 with the setting as param', async (settings, param) => {
+    expect((await post('/api/jobs', run(settings))).body.error).toMatchObject({ param, code: 'invalid_argument' });
+  });
+
   test('a body that is too large is not read', async () => {
     expect((await post('/api/jobs', evaluation('x'.repeat(5 * 2 ** 20)))).status).toBe(413);
   });
@@ -238,6 +259,7 @@ test('kinds with their forms, and estimates with the equivalent command', async 
   ]);
   const [run] = body.data;
   expect(run.schema.properties.sampling.properties.temperature).toMatchObject({ type: 'number', description: 'of the rollouts' });
+  expect(run.schema.properties.model.properties.name).toMatchObject({ default: 'base' }); // that is served
   expect(run.names).toMatchObject({ models: ['base', 'other'], tasks: expect.arrayContaining(['sql', 'mine']) });
   const settings = { model: { name: 'other' }, task: 'sql', evaluation: { gate: false }, layers: { targets: ['q', 'v'] } };
   const { body: estimate } = await post('/api/jobs/estimate', { kind: 'run', settings });

@@ -80,7 +80,8 @@ describe('keys', () => {
     '%s needs one that may all, on this machine too',
     async (target) => {
       expect((await send(open, target, { body: {} })).status).toBe(401);
-      expect((await send(closed, target, { body: {}, headers: bearer(ASKER) })).status).toBe(403);
+      const refused = await send(closed, target, { body: {}, headers: bearer(ASKER) });
+      expect([refused.status, refused.body.error.message]).toEqual([403, expect.stringMatching(/has the scopes .*needs admin: .*--keys/)]);
     },
   );
 
@@ -164,6 +165,42 @@ describe('bodies', () => {
   ])('%s', async (_, text, status, code) => {
     expect(codeOf(await raw(text))).toEqual([status, code]);
     expect(({} as { admin?: boolean }).admin).toBeUndefined();
+  });
+
+  test('what is wrong with one is said with its place, and what to send instead', async () => {
+    const said = async (answer: Promise<Answer>): Promise<unknown[]> => {
+      const { status, body: refused } = await answer;
+      return [status, refused.error.param, refused.error.message];
+    };
+    expect(await said(raw('{"model": "base" "messages": []}'))).toEqual([
+      400,
+      '',
+      expect.stringMatching(/^the body is not JSON: .*position 17/),
+    ]);
+    expect(await said(raw('{"__proto__": {}}'))).toEqual([
+      400,
+      '',
+      'the body has a member named __proto__, or a constructor with a prototype',
+    ]);
+    expect(await said(raw(JSON.stringify(body), { 'content-type': 'application/x-www-form-urlencoded' }))).toEqual([
+      415,
+      null,
+      'send the body as JSON, with the header content-type: application/json',
+    ]);
+    const { messages } = body;
+    expect(await said(raw(JSON.stringify({ messages })))).toEqual([400, 'model', 'model: is missing: GET /v1/models lists the names']);
+    expect(await said(raw(JSON.stringify({ ...body, n: '3' })))).toEqual([400, 'n', 'n: takes a number, not "3"']);
+    const image = { type: 'image_url', image_url: { url: 'http://127.0.0.1/' } };
+    const content = [{ type: 'text', text: 'What is this?' }, image];
+    const { body: refused } = await raw(JSON.stringify({ ...body, messages: [{ role: 'user', content }] }));
+    expect(refused.error).toMatchObject({
+      message: 'messages[0].content[1]: image_url is not read: the models here are told text alone',
+      param: 'messages[0].content[1]',
+      code: 'unsupported_parameter',
+    });
+    const input = [{ role: 'user', content: [{ type: 'input_image', image_url: 'http://127.0.0.1/' }] }];
+    const { body: response } = await send(open, '/v1/responses', { body: { model: 'base', input } });
+    expect(response.error).toMatchObject({ param: 'input[0].content[0]', code: 'unsupported_parameter' });
   });
 
   test.each([

@@ -491,7 +491,8 @@ export class JobQueue {
         waitingFor: null,
         pid: null,
         ...(hasEnded && { endedAt: now() }),
-        ...(outcome.kind === 'result' && { result: outcome.result }),
+        // of what is done, the last of what was told while it was not says nothing
+        ...(outcome.kind === 'result' && { result: outcome.result, progress: null }),
         ...(error !== null && { error }),
       },
       'state',

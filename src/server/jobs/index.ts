@@ -1,6 +1,7 @@
 /** What a server with a runs folder has beside its model: jobs. A queue that cannot be opened is the answer of its own routes alone. */
 import type { FastifyInstance } from 'fastify';
 import { IsoproError } from '../../errors.js';
+import type { JobState } from '../../jobs/queue/job.js';
 import { JobQueue } from '../../jobs/queue/queue.js';
 import { FineTunedModels } from '../fine-tuning/fine-tuned-models.js';
 import { addFileRoutes } from '../fine-tuning/file-routes.js';
@@ -35,11 +36,18 @@ export interface JobContext {
   readonly report: (error: unknown) => void;
 }
 
-/** @returns whether a caller may read what a job made, by the name of its run */
+/** What others may know of jobs, by the name of the run that one makes. */
+export interface JobsOfRuns {
+  /** Whether it is there for a caller. */
+  mayRead(caller: Caller, run: string): boolean;
+  /** Undefined where no job made it. */
+  stateOf(run: string): JobState | undefined;
+}
+
 export async function addJobs(
   app: FastifyInstance,
   { options, base, adapters, models, registry, report }: JobContext,
-): Promise<(caller: Caller, run: string) => boolean> {
+): Promise<JobsOfRuns> {
   let queue: JobQueue | IsoproError;
   let fineTuned: FineTunedModels | undefined;
   try {
@@ -77,5 +85,8 @@ export async function addJobs(
   app.addHook('preClose', async () => {
     if (queue instanceof JobQueue) await queue.close();
   });
-  return (caller, run) => (queue instanceof JobQueue ? queue.mayRead(askerOf(caller), run) : caller.scopes.has('admin'));
+  return {
+    mayRead: (caller, run) => (queue instanceof JobQueue ? queue.mayRead(askerOf(caller), run) : caller.scopes.has('admin')),
+    stateOf: (run) => (queue instanceof JobQueue ? queue.get(run)?.state : undefined),
+  };
 }

@@ -5,7 +5,8 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { hasEndedAs, JOB_STATES, type Job, type JobEvent } from '../../jobs/queue/job.js';
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
-import { RequestFailure } from '../failures.js';
+import { IsoproError } from '../../errors.js';
+import { invalid, RequestFailure } from '../failures.js';
 import type { Caller } from '../keys.js';
 
 const TRAIN = { config: { scope: 'train' } } as const;
@@ -22,6 +23,23 @@ export function jobOf(queue: JobQueue, { caller }: FastifyRequest, id: string): 
   const job = queue.get(id);
   if (job === undefined || (job.owner !== caller.name && !caller.scopes.has('admin'))) throw noJob(id);
   return job;
+}
+
+/** What is wrong with a setting, with the member that it begins with as param. */
+async function naming<T>(asked: Promise<T>): Promise<T> {
+  try {
+    return await asked;
+  } catch (error) {
+    if (!(error instanceof IsoproError) || error.code !== 'INVALID_ARGUMENT') throw error;
+    const [, member] = /^((?:\w+\.)*\w+): /.exec(error.message) ?? [];
+    if (member === undefined) throw error;
+    throw invalid(/^(?:kind|settings)\b/.test(member) ? member : `settings.${member}`, error.message, 'invalid_argument');
+  }
+}
+
+interface JsonForm {
+  readonly default?: unknown;
+  readonly properties?: Readonly<Record<string, JsonForm>> | undefined;
 }
 
 const settings = z.record(z.string(), z.unknown());
@@ -50,6 +68,18 @@ const listQuery = z.object({
 const eventId = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 const eventsQuery = z.object({ after: eventId.optional(), limit: z.coerce.number().int().min(1).max(1000).default(100) });
 
+/** Where a job names no model it is the one that is served, whatever the command takes then. */
+function withModel({ properties, ...schema }: JsonForm, served: string): JsonForm {
+  const of = properties?.model;
+  if (of === undefined) return { ...schema, properties };
+  const model = of.properties === undefined ? { ...of, default: served } : withName(of, served);
+  return { ...schema, properties: { ...properties, model } };
+}
+const withName = ({ default: _, properties, ...of }: JsonForm, served: string): JsonForm => ({
+  ...of,
+  properties: { ...properties, name: { ...properties?.name, default: served } },
+});
+
 /** @param opened gives the queue, or throws why there is none */
 export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue): void {
   const app = instance.withTypeProvider<ZodTypeProvider>();
@@ -60,7 +90,7 @@ export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue):
     const data = queue.kinds(askerOf(caller)).map(({ id, title, settings: read, described = read, measure }) => ({
       kind: id,
       title,
-      schema: z.toJSONSchema(described, { io: 'input', unrepresentable: 'any' }),
+      schema: withModel(z.toJSONSchema(described, { io: 'input', unrepresentable: 'any' }) as JsonForm, names.models[0]!),
       measures: measure !== undefined,
       names,
     }));
@@ -71,12 +101,13 @@ export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue):
     const { kind, settings: asked, measure } = request.body;
     const queue = opened();
     const asker = askerOf(request.caller);
-    const estimate = await queue.estimate(asker, kind, asked);
+    const estimate = await naming(queue.estimate(asker, kind, asked));
     return { ...estimate, measured: measure ? await queue.measure(asker, kind, asked, goneWith(reply)) : null };
   });
 
   app.post('/api/jobs', { ...TRAIN, schema: { body: newJob } }, async (request, reply) => {
-    const { job, isNew } = await opened().create(askerOf(request.caller), { ...request.body, idempotencyKey: idempotencyKeyOf(request) });
+    const asked = { ...request.body, idempotencyKey: idempotencyKeyOf(request) };
+    const { job, isNew } = await naming(opened().create(askerOf(request.caller), asked));
     return reply
       .code(isNew ? 201 : 200)
       .header('location', `/api/jobs/${job.id}`)

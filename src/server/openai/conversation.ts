@@ -7,8 +7,9 @@ import type { ChatMessageBody, ResponseFormatBody, SamplingBody, ToolBody, ToolC
 import { drawSettings, schemaOf } from './sampling.js';
 import { callText, planTools, resultText, type ToolPlan } from './tools.js';
 
-const textOf = (content: string | readonly { readonly text: string }[] | undefined): string =>
-  content === undefined ? '' : typeof content === 'string' ? content : content.map(({ text }) => text).join('');
+/** Parts that are no text were refused before. */
+export const textOf = (content: string | readonly { readonly type: string; readonly text?: unknown }[] | undefined): string =>
+  content === undefined ? '' : typeof content === 'string' ? content : content.map(({ text }) => String(text)).join('');
 
 /** Roles that every template has: calls are shown as what the assistant wrote, results as what it was told. */
 export function conversationOf(messages: readonly ChatMessageBody[], instructions?: string): ChatMessage[] {

@@ -11,7 +11,10 @@ const flag = maybe(z.boolean());
 const penalty = maybe(z.number().min(-2).max(2));
 const tokenId = z.int().min(0).max(INT32_MAX);
 const tokenList = z.array(tokenId).min(1).max(1_000_000);
-const modelName = z.string().min(1).max(400);
+const modelName = z
+  .string({ error: ({ input }) => (input === undefined ? 'is missing: GET /v1/models lists the names' : undefined) })
+  .min(1)
+  .max(400);
 
 const streamOptions = z.strictObject({ include_usage: flag, include_obfuscation: flag });
 const streamFields = { stream: flag, stream_options: maybe(streamOptions) };
@@ -62,8 +65,15 @@ const tokenFields = {
   cache_salt: cacheSalt,
 };
 
+/** OpenAI's parts that are no text, which are refused by what they are. */
+const otherPart = z
+  .looseObject({ type: z.enum(['image_url', 'input_image', 'input_audio', 'file', 'input_file', 'refusal']) })
+  .superRefine(({ type }, { addIssue }) =>
+    addIssue({ code: 'custom', message: `${type} is not read: the models here are told text alone`, params: { isUnsupported: true } }),
+  )
+  .describe('refused: unsupported_parameter');
 const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
-const text = z.union([z.string(), z.array(textPart).min(1)]);
+const text = z.union([z.string(), z.array(z.discriminatedUnion('type', [textPart, otherPart])).min(1)]);
 const name = maybe(z.string().max(64));
 const functionName = z.string().regex(/^[\w-]{1,64}$/, 'expected 1 to 64 letters, digits, _ and -');
 
@@ -193,7 +203,7 @@ const responseItem = z.union([
   z.strictObject({
     type: maybe(z.literal('message')),
     role: z.enum(['user', 'system', 'developer', 'assistant']),
-    content: z.union([z.string(), z.array(z.discriminatedUnion('type', [inputText, outputText]))]),
+    content: z.union([z.string(), z.array(z.discriminatedUnion('type', [inputText, outputText, otherPart]))]),
     phase: maybe(z.string()),
     ...itemFields,
   }),
@@ -207,7 +217,7 @@ const responseItem = z.union([
   z.strictObject({
     type: z.literal('function_call_output'),
     call_id: z.string(),
-    output: z.union([z.string(), z.array(inputText)]),
+    output: z.union([z.string(), z.array(z.discriminatedUnion('type', [inputText, otherPart]))]),
     ...itemFields,
   }),
 ]);

@@ -2,15 +2,12 @@
 import type { HostReply } from '../../host/host-request.js';
 import { invalid, unsupported, type RequestFailure } from '../failures.js';
 import { openModel, type ServerContext } from './context.js';
-import { planConversation, type ConversationPlan } from './conversation.js';
+import { planConversation, textOf, type ConversationPlan } from './conversation.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking } from './replying.js';
 import type { ChatMessageBody, ResponseBody, ResponseFormatBody, ResponseItem } from './requests.js';
 import { newId, tokenLogprob, tokenLogprobs, unixSeconds, type TokenLogprob } from './shapes.js';
 import { CallReader, type ToolCall } from './tools.js';
-
-const textOf = (content: string | readonly { readonly text: string }[]): string =>
-  typeof content === 'string' ? content : content.map(({ text }) => text).join('');
 
 /** Items as the messages of a chat; what the assistant said and the calls after it are one. */
 function messagesOf(input: ResponseBody['input'], instructions: string | undefined): ChatMessageBody[] {

@@ -12,16 +12,16 @@ import type { Registry } from '../../registry/index.js';
 import { requireAlias } from '../../registry/names.js';
 import { visible } from '../../report/hostile-text.js';
 import { RequestFailure, type FailureType } from '../failures.js';
-import type { Caller } from '../keys.js';
+import type { JobsOfRuns } from '../jobs/index.js';
 import { addPageFiles, readPage } from './files.js';
 import { noRun } from './no-run.js';
 import { failedEvent, promote, promotionBody, rollbackBody } from './promotion.js';
 import { ReadingThread } from './reading-thread.js';
 import { registryView } from './registry-view.js';
 import { ReportTickets } from './report-tickets.js';
-import type { PromotionEvent, Status, TokenScores } from './shapes.js';
+import type { PromotionEvent, RunLine, Status, TokenScores } from './shapes.js';
 
-export interface PageContext {
+export interface PageContext extends JobsOfRuns {
   /** Folder of the runs; undefined: none are shown. */
   readonly runs: string | undefined;
   readonly registry: Registry | undefined;
@@ -29,8 +29,6 @@ export interface PageContext {
   /** That it answers to. */
   readonly modelName: string;
   usage(): Pick<Status, 'modelBytes' | 'running' | 'waiting'>;
-  /** Whether a run is there for a caller. */
-  mayRead(caller: Caller, run: string): boolean;
   /** Told what failed by a defect. */
   report(error: unknown): void;
 }
@@ -132,7 +130,7 @@ async function* streamed(
   }
 }
 
-function addRuns(instance: FastifyInstance, { runs, model, modelName, mayRead }: PageContext): void {
+function addRuns(instance: FastifyInstance, { runs, model, modelName, mayRead, stateOf }: PageContext): void {
   if (runs === undefined) return;
   const app = instance.withTypeProvider<ZodTypeProvider>();
   // of whatever run is named, before anything is read
@@ -152,7 +150,12 @@ function addRuns(instance: FastifyInstance, { runs, model, modelName, mayRead }:
 
   const own = <Line extends { readonly name: string }>({ caller }: FastifyRequest, lines: readonly Line[]): Line[] =>
     lines.filter(({ name }) => mayRead(caller, name));
-  app.get('/api/runs', config, async (request) => own(request, await reading.value('list')));
+  /** A log that does not end says nothing of why; the job that wrote it does. */
+  const asItsJob = (line: RunLine): RunLine => {
+    const state = line.state === 'unfinished' ? stateOf(line.name) : undefined;
+    return state === 'cancelled' || state === 'failed' || state === 'paused' ? { ...line, state } : line;
+  };
+  app.get('/api/runs', config, async (request) => own(request, await reading.value('list')).map(asItsJob));
   app.get(
     '/api/runs/:run',
     { ...config, schema: { params: runParams, querystring: z.object({ since: z.string().max(100).optional() }) } },

@@ -14,7 +14,8 @@ export interface RunLine {
   /** Of its folder, below the runs folder. */
   readonly name: string;
   readonly runId: string;
-  readonly state: 'ended' | 'unfinished' | 'damaged' | 'unreadable';
+  /** The last three of a job that will not go on by itself. */
+  readonly state: 'ended' | 'unfinished' | 'damaged' | 'unreadable' | 'cancelled' | 'failed' | 'paused';
   readonly reason: string | null;
   readonly model: string | null;
   readonly task: string | null;

@@ -1,6 +1,6 @@
 import type { JSX } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { events, get, post, type AdapterLine, type AdaptersAnswer, type AliasLine, type PromotionEvent } from '../api.ts';
+import { ApiError, events, get, post, type AdapterLine, type AdaptersAnswer, type AliasLine, type PromotionEvent } from '../api.ts';
 import { megabytes, percent, plural, shortId, when, whole } from '../format.ts';
 import { useLoaded } from '../loading.ts';
 import { createJob, follow, getJob, jobKinds, newKey, type Job } from '../job-api.ts';
@@ -228,6 +228,12 @@ const DECISIONS: Readonly<Record<string, 'good' | 'fair' | 'bad' | 'plain'>> = {
 
 export function AdaptersPage(): JSX.Element {
   const { value, error, reload } = useLoaded((signal) => get<AdaptersAnswer>('/api/adapters', signal), 'adapters');
+  const none = error instanceof ApiError && error.status === 404;
+  const { value: models } = useLoaded(
+    (signal) => get<{ data: readonly { id: string; parent: string | null }[] }>('/v1/models', signal),
+    'models',
+  );
+  const served = models?.data.flatMap(({ id, parent }) => (parent === null ? [] : [id])) ?? [];
   const [promoted, setPromoted] = useState<AdapterLine | null>(null);
   const [rolled, setRolled] = useState<AliasLine | null>(null);
   const named: Named = (id) =>
@@ -238,7 +244,15 @@ export function AdaptersPage(): JSX.Element {
       <PageHead title="Adapters">
         <p class="lead">Published adapters, the names that programs ask for, and on what evidence each name was moved.</p>
       </PageHead>
-      {error !== null && <Fault error={error} />}
+      {none && (
+        <Empty title="This server has no registry.">
+          <p>
+            {served.length === 0 ? 'It answers for its model alone.' : `It answers for ${served.join(', ')}.`} Versions, evidence and names
+            that move are those of a registry: <code>--registry FOLDER</code> at its start.
+          </p>
+        </Empty>
+      )}
+      {error !== null && !none && <Fault error={error} />}
       {value === null && error === null && <Waiting what="Reading the registry" />}
       {value !== null && (
         <>
