@@ -1,8 +1,7 @@
-import path from 'node:path';
 import { pValue, percent } from '../report/figures.js';
 import { label } from '../report/hostile-text.js';
 import { listRuns } from '../report/run-list.js';
-import { RUNS } from '../report/find-run.js';
+import { RUNS, runName } from '../report/find-run.js';
 import { listTable } from '../report/terminal.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
@@ -22,8 +21,12 @@ export const runsListCommand = defineCommand({
       return void process.stdout.write(
         `No runs in ${folder} (\`runs list FOLDER\` looks elsewhere). Start one with: npx isopro-native run\n`,
       );
+    const named = (at: string): string => {
+      const name = runName(at, folder);
+      return label(name, name.includes('/') ? 40 : 18);
+    };
     const rows = runs.map(({ folder: at, runId, state, model, task, seed, iterations, before, after, n, pairedP }) => {
-      const own = [runId.slice(0, 8) || '–', label(path.basename(at), 18), state];
+      const own = [runId.slice(0, 8) || '–', named(at), state];
       return state === 'unreadable'
         ? own
         : [

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { readManifest, type RunManifest } from '../run-folder/manifest.js';
 import { isRunFolder, runPaths } from '../run-folder/paths.js';
-import { findRun, kindOf, RUNS } from './find-run.js';
+import { findRun, findRunOrPath, kindOf, RUNS } from './find-run.js';
 
 export interface FoundAdapter {
   readonly file: string;
@@ -20,8 +20,12 @@ export interface FoundAdapter {
 export function findAdapter(target: string, parent = RUNS): FoundAdapter {
   const kind = kindOf(target);
   if (kind === 'folder') return isRunFolder(target) ? submittedBy(target) : inFolder(target);
-  // What looks like a path and is not there is refused by whoever opens it.
-  if (kind === 'other' || /[./\\]/.test(target)) return { file: target, run: null };
+  if (kind === 'other') return { file: target, run: null };
+  // What looks like a path, and is neither there nor a run's name, is refused by whoever opens it.
+  if (/[./\\]/.test(target)) {
+    const found = findRunOrPath(target, parent);
+    return found === target ? { file: target, run: null } : submittedBy(found);
+  }
   return submittedBy(findRun(target, parent));
 }
 

@@ -17,18 +17,25 @@ export function kindOf(place: string): 'none' | 'folder' | 'other' {
   }
 }
 
-/** Run folders below a folder, by name. */
-export const runFolders = (parent: string): string[] => {
+/** Folders in a folder; what a symbolic link leads to is none of them. */
+const foldersIn = (parent: string): string[] => {
   try {
     return readdirSync(parent, { withFileTypes: true })
       .filter((entry) => entry.isDirectory())
-      .map(({ name }) => path.join(parent, name))
-      .filter(isRunFolder)
-      .sort();
+      .map(({ name }) => path.join(parent, name));
   } catch {
     return []; // no run was made here yet
   }
 };
+
+/** Run folders below a folder, by name: those in it, and those in a folder of it that is no run, as an ablation has them. */
+export const runFolders = (parent: string): string[] =>
+  foldersIn(parent)
+    .flatMap((folder) => (isRunFolder(folder) ? [folder] : foldersIn(folder).filter(isRunFolder)))
+    .sort();
+
+/** As a list calls a folder of `runFolders`: its own name, or `JOB/NAME`. */
+export const runName = (folder: string, parent: string): string => path.relative(parent, folder).split(path.sep).join('/');
 
 function runIdOf(folder: string): string {
   try {
@@ -41,7 +48,7 @@ function runIdOf(folder: string): string {
 /** Runs whose id or folder is called so, else those whose id or folder begins so. */
 function named(target: string, parent: string): string[] {
   if (target === '') return [];
-  const all = runFolders(parent).map((folder) => ({ folder, names: [path.basename(folder), runIdOf(folder)] }));
+  const all = runFolders(parent).map((folder) => ({ folder, names: [runName(folder, parent), runIdOf(folder)] }));
   const exact = all.filter(({ names }) => names.includes(target));
   const found = exact.length > 0 ? exact : all.filter(({ names }) => names.some((name) => name.startsWith(target)));
   return found.map(({ folder }) => folder);

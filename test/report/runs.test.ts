@@ -1,6 +1,6 @@
 /** `runs`, `report` and the curriculum example, from the command line, and the tables that they print. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -131,6 +131,28 @@ describe('what a user names', () => {
       expect.objectContaining({ code: 'RUN_NOT_FOUND', message: expect.stringMatching(/2 runs in .*weak, .*weaker/) }),
     );
     for (const nowhere of ['nowhere', at('nowhere')]) expect(findRunOrPath(nowhere, at('more'))).toBe(nowhere);
+  });
+
+  test('a run of an ablation: by the names of both folders, or a beginning of them that is one run’s', async () => {
+    const nested = (name: string): string => at(path.join('nested', name));
+    await writeRunFolder({ folder: nested('abl/full-42'), home: at('home'), runId: '1a'.repeat(16) });
+    await writeRunFolder({ folder: nested('abl/frozen-42'), home: at('home'), runId: '1b'.repeat(16), until: 'start' });
+    await writeRunFolder({ folder: nested('able'), home: at('home'), runId: '1c'.repeat(16), until: 'start' });
+    await writeRunFolder({ folder: nested('a/b/c'), home: at('home'), runId: '1d'.repeat(16), until: 'start' }); // no run of the list
+    symlinkSync(nested('abl'), nested('linked'), 'dir');
+    symlinkSync(nested('able'), nested('abl/linked'), 'dir');
+    const found = (target: string): string => findRun(target, at('nested'));
+    for (const target of ['abl/full-42', 'abl/fu', '1a1a']) expect(found(target)).toBe(nested('abl/full-42'));
+    expect(found('able')).toBe(nested('able'));
+    expect(() => found('abl/')).toThrow(expect.objectContaining({ message: expect.stringContaining('the beginning of 2 runs') }));
+    for (const none of ['full-42', 'linked/full-42', 'abl/linked', '../runs/strong', 'abl/../able', 'a/b/c', '1d1d'])
+      expect(() => found(none)).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
+    const { adapter } = readManifest(nested('abl/full-42')).result!;
+    expect(findAdapter('abl/full', at('nested')).file).toBe(nested(`abl/full-42/adapters/${adapter}.gguf`));
+    expect(findAdapter('abl/none.gguf', at('nested'))).toEqual({ file: 'abl/none.gguf', run: null });
+    const { stdout } = await cli('runs', 'list', at('nested'));
+    for (const name of ['abl/full-42', 'abl/frozen-42', 'able']) expect(stdout).toMatch(new RegExp(`^\\S+ +${name} `, 'm'));
+    expect(stdout).not.toMatch(/linked|a\/b/);
   });
 
   test('an adapter: by its file, its run, the id of that, or the folder that holds it', () => {

@@ -39,6 +39,11 @@ beforeAll(async () => {
   mkdirSync(path.join(root, 'outside'));
   cpSync(path.join(runs, 'one'), path.join(root, 'outside', 'secret'), { recursive: true });
   symlinkSync(path.join(root, 'outside', 'secret'), path.join(runs, 'link'), 'dir');
+  // runs of an ablation, and a link among them; a link to a folder of runs
+  cpSync(path.join(runs, 'two'), path.join(runs, 'abl', 'full-7'), { recursive: true });
+  cpSync(path.join(runs, 'two'), path.join(runs, 'abl', 'deeper', 'full-7'), { recursive: true });
+  symlinkSync(path.join(root, 'outside', 'secret'), path.join(runs, 'abl', 'link'), 'dir');
+  symlinkSync(path.join(root, 'outside'), path.join(runs, 'linked'), 'dir');
   const base = { name: 'base', sha256: 'ba'.repeat(32) };
   ({ id: first } = await registry.publish({ file: adapterFile('page-1', 8n), base }));
   ({ id: second } = await registry.publish({ file: adapterFile('page-2', 9n), base }));
@@ -86,6 +91,15 @@ describe('who may ask', () => {
     'one%2f..%2ftwo',
     '%2fetc',
     'link',
+    'abl',
+    'abl%2flink',
+    'linked%2fsecret',
+    'abl%2f..%2fone',
+    'abl%2f..%2f..%2foutside%2fsecret',
+    'abl%2fdeeper%2ffull-7',
+    'abl%5cfull-7',
+    'abl%2f%2ffull-7',
+    encodeURIComponent(path.join(runs, 'one')),
     '__proto__',
     'constructor',
     'one%00',
@@ -100,7 +114,7 @@ describe('who may ask', () => {
 describe('runs', () => {
   test('are listed with what the library says of them', async () => {
     const { body } = await get('/api/runs');
-    expect(body.map(({ name }: RunLine) => name).sort()).toEqual(['hostile', 'one', 'two']);
+    expect(body.map(({ name }: RunLine) => name).sort()).toEqual(['abl/full-7', 'hostile', 'one', 'two']);
     const two = body.find(({ name }: RunLine) => name === 'two') as RunLine;
     const known = listRuns(runs).find(({ folder }) => path.basename(folder) === 'two')!;
     expect(two).toMatchObject({ state: 'ended', before: known.before, after: known.after, pairedP: known.pairedP, n: known.n });
@@ -117,6 +131,13 @@ describe('runs', () => {
     expect((await get(`/api/runs/two?since=${body.stamp}`)).body).toBeNull();
     expect((await get('/api/runs/two?since=another')).body).toEqual(body);
     expect((await get('/api/runs/hostile')).body.state).toBe('unfinished');
+  });
+
+  test('one of an ablation is named by both of its folders', async () => {
+    const [two, nested] = [(await get('/api/runs/two')).body, (await get('/api/runs/abl%2Ffull-7')).body] as RunDetail[];
+    expect(nested).toEqual({ ...two, name: 'abl/full-7', stamp: expect.any(String) });
+    expect((await get('/api/runs/abl%2Ffull-7/rollouts')).body.total).toBe((await get('/api/runs/two/rollouts')).body.total);
+    expect((await get('/api/compare?a=one&b=abl%2Ffull-7')).body.b.name).toBe('abl/full-7');
   });
 
   test('two are compared as `runs compare` does it', async () => {

@@ -289,9 +289,9 @@ export class JobQueue {
     });
   }
 
-  /** Whether a run is of a job of the asker; who may all reads all. */
+  /** Whether a run is of a job of the asker, or lies in its folder, as `JOB/NAME`; who may all reads all. */
   mayRead(asker: Asker, run: string): boolean {
-    return asker.isAdmin || this.#isOf(asker, run);
+    return asker.isAdmin || this.#isOf(asker, run.split('/', 1)[0]!);
   }
 
   /** The adapter that an ended job made: its file; null where it made none. */

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import path from 'node:path';
 import { IsoproError } from '../../errors.js';
-import { runFolders } from '../../report/find-run.js';
+import { runFolders, runName } from '../../report/find-run.js';
 import { label } from '../../report/hostile-text.js';
 import { checkIntegrity, integrityLine, integrityText, type Integrity } from '../../report/integrity.js';
 import { judgedBadge, readJudged } from '../../report/judged.js';
@@ -87,9 +87,9 @@ export class RunShelf {
     this.#parent = parent;
   }
 
-  /** A folder directly below the runs folder, whatever the name says. @throws IsoproError RUN_NOT_FOUND */
+  /** A folder of those that are listed, whatever the name says. @throws IsoproError RUN_NOT_FOUND */
   #folder(name: string): string {
-    const found = runFolders(this.#parent).find((folder) => path.basename(folder) === name);
+    const found = runFolders(this.#parent).find((folder) => runName(folder, this.#parent) === name);
     if (found === undefined) throw noRun(name);
     return found;
   }
@@ -106,7 +106,7 @@ export class RunShelf {
   /** Newest first. */
   list(): RunLine[] {
     return runFolders(this.#parent)
-      .map((folder) => this.#lines.of(folder, () => lineOf(path.basename(folder), summariseRun(folder))).value)
+      .map((folder) => this.#lines.of(folder, () => lineOf(runName(folder, this.#parent), summariseRun(folder))).value)
       .sort((a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.name < b.name ? -1 : 1));
   }
 
