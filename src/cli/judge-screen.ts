@@ -157,8 +157,10 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
         '',
         ...outcomeLines(report, style),
         end(
-          `NOT VERIFIED: nothing fails, but of ${count(unverified, 'verdict')} that the run logged none was found here in time; ` +
-            'judge again on a faster machine, or one with less to do',
+          skipped.length > 0
+            ? `NOT VERIFIED: nothing fails, but ${count(unverified, 'verdict')} of a model could not be found again here${without}`
+            : `NOT VERIFIED: nothing fails, but of ${count(unverified, 'verdict')} that the run logged none was found here in time; ` +
+                'judge again on a faster machine, or one with less to do',
           'fair',
         ),
       ];

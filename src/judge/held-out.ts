@@ -83,16 +83,21 @@ function pairOf<C extends Claim>(claims: readonly C[], start: RunStart, adapter:
 
 /**
  * The run's task, of the same version; a user's task only from the file that the judge's own user names.
+ * @param options with whether the addon and the class of machine are the run's, on which the verdicts of a model depend
  * @returns null with the reason where it is not to be had
  */
 export async function openRunTask(
   start: RunStart,
   file: string | undefined,
-  options: OpenTaskOptions = {},
+  { sameKernels = true, ...options }: OpenTaskOptions & { readonly sameKernels?: boolean } = {},
 ): Promise<{ readonly task: OpenTask } | { readonly task: null; readonly reason: string }> {
   const none = (reason: string): { readonly task: null; readonly reason: string } => ({ task: null, reason });
   if (start.task.file !== null && file === undefined)
     return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
+  if (!sameKernels && isModelCheck(start))
+    return none(
+      `a model gave the verdicts of ${start.task.id}, and gives the same by the addon of the run on a machine of its class alone`,
+    );
   let task: OpenTask;
   try {
     const asked = optionsOf(start, file, options);
@@ -114,6 +119,9 @@ export async function openRunTask(
   await task.dispose();
   return none(reason);
 }
+
+/** Whether the verdicts of a run are those of a model that scores replies. */
+export const isModelCheck = ({ settings }: RunStart): boolean => readWrittenSettings(settings).check?.startsWith('model:') === true;
 
 /** What the run opened its task with; null where its check has to be the judge's own, since it is a file or runs one. */
 function optionsOf({ settings, task }: RunStart, file: string | undefined, options: OpenTaskOptions): OpenTaskOptions | null {

@@ -12,7 +12,7 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import { checkAdapter, checkStart, checkSubmission, findDeliverables, onFiles } from './deliverables.js';
 import { checkForgetting, readForgettingClaim, type ForgettingComparison } from './forgetting.js';
 import { HardFail, NotEnded } from './hard-fail.js';
-import { evaluateHeldOut, openRunTask, readClaims, type HeldOutRequest, type HeldOutResult } from './held-out.js';
+import { evaluateHeldOut, openRunTask, isModelCheck, readClaims, type HeldOutRequest, type HeldOutResult } from './held-out.js';
 import { checkFigures } from './figures.js';
 import { checkLiveDiagnostic, OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from './live-diagnostic.js';
 import { readProcess, readProcessRecords, requireIntact } from './log-steps.js';
@@ -78,7 +78,7 @@ export interface JudgeReport {
     /** Null where it was not reached. */
     readonly sameMachineClass: boolean | null;
   } | null;
-  /** Verdicts of the run that the judge's verifier could not find: it ran out of time. */
+  /** Verdicts of the run that the judge could not find: its verifier ran out of time, or they are a model's that is another one here. */
   readonly unverified: number;
   /** Measured by the judge, beside the run's claim; null where it was not evaluated. */
   readonly heldOut: HeldOutResult | null;
@@ -310,7 +310,12 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
         : { value, detail: `${detail}; the run's code is not this judge's: ${other.join(', ')}`, status: 'findings' as const };
     });
 
+    const here = { machine: machineClass(), addon: code.addon };
+    const sameMachine = canonicalJson(here as Json) === canonicalJson({ machine: start.machine, addon: start.code.addon } as Json);
+    findings.sameMachine = sameMachine;
+    const byModel = isModelCheck(start);
     const opened = await openRunTask(start, options.task, {
+      sameKernels: sameMachine,
       ...(options.verifierThreads === undefined ? {} : { verifierThreads: options.verifierThreads }),
       ...(options.check === undefined ? {} : { check: options.check }),
     });
@@ -319,11 +324,12 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     await trace.run('rollout_verification', async () => {
       if (task === null) {
         await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => checkIds(reader, figures, replies));
+        if (byModel) findings.unverified += figures.rollouts;
         return {
           value: null,
           detail:
             `no problem of an evaluation was sampled, by its id, and texts are what their tokens say; no more than that: ` +
-            `${opened.reason}`,
+            `${opened.reason}${byModel ? `; ${plural(figures.rollouts, 'verdict')} of a model not verified` : ''}`,
           status: 'skipped' as const,
         };
       }
@@ -350,9 +356,6 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       return { value: null, detail: `${plural(Object.keys(expected).length, 'module')} of the ranks that the log leads to` };
     });
 
-    const here = { machine: machineClass(), addon: code.addon };
-    const sameMachine = canonicalJson(here as Json) === canonicalJson({ machine: start.machine, addon: start.code.addon } as Json);
-    findings.sameMachine = sameMachine;
     await trace.run('live_diagnostic_sanity', async () => {
       const tolerance = sameMachine ? SAME_MACHINE_TOLERANCE : OTHER_MACHINE_TOLERANCE;
       const { name, relative } = await checkLiveDiagnostic(

@@ -10,7 +10,7 @@ import { IsoproError } from '../errors.js';
 import type { PythonModule } from './python-module.js';
 import { readResult, type PythonDescription } from './python-results.js';
 import { MemberError } from './task-shape.js';
-import type { WorkerAbort, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
+import type { WorkerAbort, WorkerAnswer, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
 
 const PROGRAM = fileURLToPath(new URL('../../../assets/python/bridge.py', import.meta.url));
 const LEAST_PYTHON = [3, 10] as const;
@@ -86,8 +86,8 @@ export class PythonProcess extends EventEmitter {
     child.stderr.on('data', (chunk: Buffer) => this.#show(chunk));
   }
 
-  postMessage(message: WorkerCall | WorkerAbort): void {
-    if ('abort' in message) return; // it does not listen while it judges, and is ended after the time that a thread is given
+  postMessage(message: WorkerCall | WorkerAbort | WorkerAnswer): void {
+    if (!('call' in message)) return; // it does not listen while it judges, and is ended after the time that a thread is given
     const { call, method, args } = message;
     this.#asked = message;
     const { module, file, name, check } = this.#program;

@@ -3,7 +3,8 @@ import type { Worker } from 'node:worker_threads';
 import { abortError, IsoproError } from '../errors.js';
 import { startThread } from '../thread.js';
 import { PythonProcess } from './python-process.js';
-import type { TaskDescription, ThreadTask, WorkerAbort, WorkerCall, WorkerReply } from './thread-messages.js';
+import type { AskModel } from './data/checkers.js';
+import type { TaskDescription, ThreadTask, WorkerAbort, WorkerAnswer, WorkerCall, WorkerReply } from './thread-messages.js';
 import { tooLate, VERIFY_SECONDS } from './time-limit.js';
 
 /** Longest time that one call of a task may take, but for its verifier, which has a limit of its own. */
@@ -45,14 +46,17 @@ interface Limit {
 /** The thread, or the process, that runs a task; replaced after a call that hangs or brings it down. */
 export class TaskThread {
   readonly #task: ThreadTask;
+  readonly #ask: AskModel | undefined;
   #worker: Holder | undefined;
   #started: Promise<{ readonly worker: Holder; readonly description: TaskDescription }> | undefined;
   #queue: Promise<unknown> = Promise.resolve();
   #calls = 0;
   #failedStarts = 0;
 
-  constructor(task: ThreadTask) {
+  /** @param ask answers what the thread asks of the model of a check */
+  constructor(task: ThreadTask, ask?: AskModel) {
     this.#task = task;
+    this.#ask = ask;
   }
 
   /** @throws ThreadLost, CallTimeout, IsoproError TASK_INVALID, SYSTEM_LIMIT */
@@ -99,6 +103,10 @@ export class TaskThread {
     this.#worker = worker;
     worker.on('error', () => undefined); // each call listens for itself
     worker.once('exit', () => void this.#end(worker));
+    worker.on('message', (reply: WorkerReply) => {
+      if ('ask' in reply)
+        void this.#ask?.(reply.messages).then((graded) => worker.postMessage({ answer: reply.ask, graded } satisfies WorkerAnswer));
+    });
     try {
       await new Promise<void>((started, failed) => {
         const lost = (cause?: unknown): void => failed(asLoss(cause, 'it ended before it had started'));

@@ -6,10 +6,11 @@ import { parentPort } from 'node:worker_threads';
 import { createRequire } from 'node:module';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { asProblem } from './problem-id.js';
-import type { FinishReason, Judgement, Parsed, Problem, PromptStyle, Task, Verdict } from './task.js';
+import type { Graded } from './data/score-model.js';
+import type { ChatMessage, FinishReason, Judgement, Parsed, Problem, PromptStyle, Task, Verdict } from './task.js';
 import { builtInTask } from './registry.js';
 import { checkMember, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
-import type { TaskDescription, ThreadTask, WorkerAbort, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
+import type { TaskDescription, ThreadTask, WorkerAbort, WorkerAnswer, WorkerCall, WorkerMethod, WorkerReply } from './thread-messages.js';
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
 import { failed, judgeAny, judgedCut, lost, threw, TRUNCATED } from './verdict.js';
 
@@ -151,9 +152,20 @@ async function importTask({ code, path }: ThreadTask & { kind: 'bundle' }): Prom
   return found as unknown as typeof task;
 }
 
+/** What the model of a check was asked, and is not answered yet. */
+const asked = new Map<number, (graded: Graded) => void>();
+let asks = 0;
+
+/** The model is where the task was opened. */
+const askModel = (messages: readonly ChatMessage[]): Promise<Graded> =>
+  new Promise((answered) => {
+    asked.set(++asks, answered);
+    parentPort!.postMessage({ ask: asks, messages } satisfies WorkerReply);
+  });
+
 async function rowsTask({ program }: ThreadTask & { kind: 'data' }): Promise<typeof task> {
   const { dataTask } = await import('./data/data-task.js'); // other threads do without its checks
-  return dataTask(program) as unknown as typeof task;
+  return dataTask(program, askModel) as unknown as typeof task;
 }
 
 const limit = (): number => task.limits?.verifySeconds ?? VERIFY_SECONDS;
@@ -206,9 +218,14 @@ async function verify(problem: Problem, answer: unknown, watch: Watch): Promise<
   return checkMember('verify', resultShapes.verify, verdict, 'verdict') as Verdict;
 }
 
-parentPort!.on('message', (message: WorkerCall | WorkerAbort) => {
+parentPort!.on('message', (message: WorkerCall | WorkerAbort | WorkerAnswer) => {
   if ('abort' in message) {
     if (message.abort === current.call) current.abandoned.abort();
+    return;
+  }
+  if ('answer' in message) {
+    asked.get(message.answer)?.(message.graded);
+    asked.delete(message.answer);
     return;
   }
   const { call, method, args } = message;

@@ -174,7 +174,12 @@ export interface TaskRows {
   /** Rows that were left out: the same question and answer stand in an earlier one. */
   readonly duplicates: number;
   /** `name` is as a manifest holds it, without folders; `specifier` opens it again, wherever this process then is. */
-  readonly check: { readonly name: string; readonly specifier: string };
+  readonly check: {
+    readonly name: string;
+    readonly specifier: string;
+    /** Of a model that scores: its file without folders, and what that holds. */
+    readonly grader?: { readonly model: string; readonly sha256: string };
+  };
   /** Where the split is written down, and as what. */
   readonly split: { readonly file: string; readonly text: string };
   /** Held-out rows whose question is nearly one that is trained on, and the numbers of two such rows. Not quick for a large file. */

@@ -24,6 +24,7 @@ import { readPythonSpecifier } from './python-module.js';
 import type { PythonDescription } from './python-results.js';
 import { readData } from './data/open-data.js';
 import type { DataTaskOptions } from './data/options.js';
+import type { GraderModel } from './data/grader-models.js';
 import type { TaskDescription, ThreadTask } from './thread-messages.js';
 import { findTier } from './tier.js';
 import { nextAttempt, turnsOf } from './turns.js';
@@ -55,6 +56,7 @@ class UserTask implements OpenTask {
   readonly answerGrammar: string | null;
   readonly source: OpenTask['source'];
   readonly #threads: VerifierThreads;
+  readonly #grader: GraderModel | undefined;
   readonly turns: number;
   readonly #path: string;
   readonly #optional: TaskDescription['optional'];
@@ -67,6 +69,7 @@ class UserTask implements OpenTask {
     description: TaskDescription,
     turns: number | undefined,
     rows: TaskRows | undefined,
+    grader: GraderModel | undefined,
   ) {
     ({
       id: this.id,
@@ -82,6 +85,7 @@ class UserTask implements OpenTask {
     this.#path = source.path;
     if (rows !== undefined) this.rows = rows;
     this.#threads = threads;
+    this.#grader = grader;
     const { step, feedback } = this.#optional;
     this.turns = turnsOf({ id: this.id, own: step ? (description.limits.turns ?? 1) : null, feedback }, turns);
   }
@@ -187,8 +191,9 @@ class UserTask implements OpenTask {
     return this.#optional.referenceReply ? this.#call('referenceReply', problem, style) : Promise.resolve(null);
   }
 
-  dispose(): Promise<void> {
-    return this.#threads.dispose();
+  async dispose(): Promise<void> {
+    await this.#threads.dispose();
+    await this.#grader?.dispose();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -237,7 +242,18 @@ export async function openDataTask(file: string, options: UserTaskOptions, given
   const path = resolve(file);
   const { program, sha256, rows } = await readData(path, given);
   const again = { ...given, check: rows.check.specifier };
-  return openInThreads({ path, options: again }, { kind: 'data', program }, () => sha256, options, rows);
+  const { check } = program;
+  if (check.kind !== 'model') return openInThreads({ path, options: again }, { kind: 'data', program }, () => sha256, options, rows);
+  const { GraderModel } = await import('./data/grader-models.js'); // the engine is for this check alone
+  // which answers one reply at a time: further threads would wait in their own time
+  return openInThreads(
+    { path, options: again },
+    { kind: 'data', program },
+    () => sha256,
+    { ...options, verifierThreads: 1 },
+    rows,
+    new GraderModel(check),
+  );
 }
 
 async function openInThreads(
@@ -246,14 +262,16 @@ async function openInThreads(
   sha256Of: (description: TaskDescription) => string,
   { verifierThreads, turns }: UserTaskOptions,
   rows?: TaskRows,
+  grader?: GraderModel,
 ): Promise<OpenTask> {
-  const threads = new VerifierThreads(task, verifierThreads);
+  const threads = new VerifierThreads(task, verifierThreads, grader && ((messages) => grader.grade(messages)));
   try {
     const description = await threads.first.describe();
     const source = { kind: 'file', path, sha256: sha256Of(description), options: again } as const;
-    return new UserTask(source, threads, description, turns, rows);
+    return new UserTask(source, threads, description, turns, rows, grader);
   } catch (error) {
     await threads.dispose();
+    await grader?.dispose();
     throw asError(path, 'module', error);
   }
 }

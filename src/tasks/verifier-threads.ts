@@ -1,4 +1,5 @@
 import type { FinishReason, JudgeOptions, Judgement, Problem, Verdict } from './task.js';
+import type { AskModel } from './data/checkers.js';
 import { CallTimeout, TaskThread, ThreadLost } from './task-thread.js';
 import type { ThreadTask } from './thread-messages.js';
 import { lost } from './verdict.js';
@@ -16,9 +17,9 @@ export class VerifierThreads {
   readonly #waiting: ((thread: TaskThread) => void)[] = [];
   #last: Promise<unknown> = Promise.resolve();
 
-  constructor(task: ThreadTask, count: number) {
-    this.first = new TaskThread(task);
-    this.#threads = [this.first, ...Array.from({ length: count - 1 }, () => new TaskThread(task))];
+  constructor(task: ThreadTask, count: number, ask?: AskModel) {
+    this.first = new TaskThread(task, ask);
+    this.#threads = [this.first, ...Array.from({ length: count - 1 }, () => new TaskThread(task, ask))];
     this.#idle = [...this.#threads].reverse();
   }
 

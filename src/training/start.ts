@@ -60,6 +60,7 @@ export async function runStart({ settings, model, teacher = null, task, dev, tes
       ...(teacher === null ? {} : { algorithm: await taughtBy(settings.algorithm, teacher) }),
       task: task.id,
       ...(task.rows === undefined ? {} : { check: task.rows.check.name }),
+      ...(task.rows?.check.grader === undefined ? {} : { grader: task.rows.check.grader }),
     }),
   };
 }

@@ -187,13 +187,32 @@ describe('what is not there is refused by its name', () => {
   });
   const check = (more: object): object =>
     rl({ type: 'string_check', name: 'x', operation: 'eq', input: '{{sample.output_text}}', reference: 'x', ...more });
+  const scored = (more: object): object =>
+    rl({ type: 'score_model', name: 'x', model: 'tiny', input: [{ role: 'user', content: '{{sample.output_text}}' }], ...more });
   const grader = 'method.reinforcement.grader';
   test.each([
     ['another model', { model: 'gpt-4o-mini' }, 400, 'model_not_found', 'model'],
     ['no file', { training_file: 'file-0' }, 400, 'file_not_found', 'training_file'],
     ['a tracker', { integrations: [{ type: 'wandb', wandb: { project: 'x' } }] }, 403, 'tracker_not_allowed', 'integrations'],
     ['a program as grader', rl({ type: 'python', name: 'x', source: 'import os' }), 400, 'unsupported_parameter', `${grader}.type`],
-    ['a model as grader', rl({ type: 'score_model', name: 'x', model: 'tiny', input: [] }), 400, 'unsupported_parameter', `${grader}.type`],
+    [
+      'a model that labels',
+      rl({ type: 'label_model', name: 'x', model: 'tiny', input: [] }),
+      400,
+      'unsupported_parameter',
+      `${grader}.type`,
+    ],
+    ['a grader that is not served', scored({ model: 'gpt-4.1' }), 403, 'model_not_allowed', `${grader}.model`],
+    ['a grader that is a path', scored({ model: '/etc/passwd' }), 403, 'model_not_allowed', `${grader}.model`],
+    ['a grader that draws', scored({ sampling_params: { temperature: 1 } }), 400, 'invalid_value', `${grader}.sampling_params.temperature`],
+    ['a grader that is not shown the reply', scored({ input: [{ role: 'user', content: 'x' }] }), 400, 'invalid_value', `${grader}.input`],
+    [
+      'a grader of what the item has not',
+      scored({ input: [{ role: 'user', content: '{{item.x}} {{sample.output_text}}' }] }),
+      400,
+      'invalid_training_file',
+      'training_file',
+    ],
     ['several graders', rl({ type: 'multi', name: 'x', graders: [] }), 400, 'unsupported_parameter', `${grader}.type`],
     ['a similarity', rl({ type: 'text_similarity', name: 'x' }), 400, 'unsupported_parameter', `${grader}.type`],
     ['a file as task', rl({ type: 'task', task: './task.ts' }), 403, 'task_not_allowed', `${grader}.task`],
@@ -243,4 +262,66 @@ test('graders of text and of a form become checks of rows; a job that waits is p
     await expect(client.fineTuning.jobs.resume(made.id)).rejects.toMatchObject({ status: 400 });
   }
   expect((await client.files.list()).data.every(({ purpose }) => purpose === 'fine-tune')).toBe(true);
+});
+
+test('a model that is served scores replies to rows, a judge derives the scores again, and a job of another grader is none', async () => {
+  const client = clientOf(ANN);
+  const rows = Array.from({ length: 30 }, (_, i) => ({
+    messages: [{ role: 'user', content: `J${i} takes ${i + 1} h. When does J${i} start?` }],
+    job: { name: `J${i}` },
+  }));
+  const file = await upload(client, jsonl(rows));
+  const grader = {
+    type: 'score_model',
+    name: 'names the job',
+    model: 'tiny',
+    input: [
+      { role: 'developer', content: 'You grade.' },
+      { role: 'user', content: 'Does it name {{item.job.name}}?\n{{sample.output_text}}' },
+    ],
+    range: [1, 5],
+    sampling_params: { seed: 3, temperature: 0 },
+  } as const;
+  const made = await client.fineTuning.jobs.create({
+    model: 'tiny',
+    training_file: file.id,
+    seed: 42,
+    method: {
+      type: 'reinforcement',
+      reinforcement: {
+        grader: grader as never,
+        hyperparameters: { n_epochs: 1, compute_multiplier: 0.01, batch_size: 1, eval_samples: 1 },
+      },
+    },
+  });
+  expect(made.method!.reinforcement!.grader).toEqual(grader);
+  const { body: behind } = await send(server, `/api/jobs/${made.id.replace('ftjob', 'job')}`, { headers: asAdmin });
+  const { check, task } = behind.settings;
+  expect([check, task]).toEqual([expect.stringMatching(/^model:file-[0-9a-f]{24}$/), expect.stringMatching(/^file-/)]);
+  const estimated = async (settings: object): Promise<number> => {
+    const { body } = await send(server, '/api/jobs/estimate', {
+      method: 'POST',
+      headers: { authorization: `Bearer ${ANN}` },
+      body: { kind: 'run', settings },
+    });
+    return body.memoryBytes;
+  };
+  expect(await estimated({ task, check })).toBeGreaterThan(await estimated({ task, check: 'exact' })); // two models
+  expect(await ended(client, made)).toMatchObject({ status: 'succeeded', error: null });
+  const run = made.id.replace('ftjob', 'job');
+  const authorization = `Bearer ${ANN}`;
+  const { body: judging } = await send(server, '/api/jobs', {
+    method: 'POST',
+    headers: { authorization },
+    body: { kind: 'judge', settings: { run, task, check, heldOut: 'none' } },
+  });
+  for (let state = judging.state; ; ) {
+    const { body } = await send(server, `/api/jobs/${judging.id}`, { headers: { authorization } });
+    state = body.state;
+    if (['succeeded', 'failed', 'cancelled'].includes(state)) {
+      expect([state, body.result?.verdict]).toEqual(['succeeded', 'pass']);
+      break;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
 });

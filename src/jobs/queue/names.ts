@@ -7,6 +7,7 @@ import path from 'node:path';
 import { isRunFolder } from '../../run-folder/paths.js';
 import { needsNoFile } from '../../tasks/data/check.js';
 import { isTruthRun } from '../../truth-seeking/run/folder.js';
+import { readGrader } from '../../tasks/data/named-check.js';
 import { BUILT_IN_IDS, isBuiltIn } from '../../tasks/registry.js';
 import { NotAllowed } from './not-allowed.js';
 
@@ -70,12 +71,14 @@ export class Names {
     );
   }
 
-  /** @throws NotAllowed for whatever reads a file or runs a program */
+  /** @throws NotAllowed for whatever reads a file or runs a program, and for a grader of another model; IsoproError where it is no grader */
   check(name: string, param: string): string {
     if (needsNoFile(name)) return name;
     const schema = name.startsWith('json:') ? this.#callers.fileOf(name.slice('json:'.length)) : null;
     if (schema !== null) return `json:${schema}`;
-    const what = 'of checks, requests name those that run no program and read no file but an upload (json:ID)';
+    const grader = name.startsWith('model:') ? this.#callers.fileOf(name.slice('model:'.length)) : null;
+    if (grader !== null) return `model:${grader}@${this.model(readGrader(grader).grader.model, param)}`;
+    const what = 'of checks, requests name those that run no program and read no file but an upload (json:ID, model:ID)';
     throw new NotAllowed('check_not_allowed', param, `${quoted(name)}: ${what}`);
   }
 
@@ -101,9 +104,12 @@ export class Names {
   }
 
   #folder(name: string, param: string, what: string, isOne: (folder: string) => boolean): string {
-    const folder = path.join(this.allowed.runs, name);
-    const isName = /^[A-Za-z0-9][\w.-]{0,200}$/.test(name);
-    if (isName && this.#callers.mayRead(name) && isOne(folder) && !lstatSync(folder).isSymbolicLink()) return realpathSync(folder);
+    const { runs } = this.allowed;
+    const parts = name.split('/'); // of an ablation: JOB/NAME
+    const isName = parts.length <= 2 && parts.every((part) => /^[A-Za-z0-9][\w.-]{0,200}$/.test(part));
+    const folders = parts.map((_, i) => path.join(runs, ...parts.slice(0, i + 1)));
+    const isLinked = (): boolean => folders.some((folder) => lstatSync(folder).isSymbolicLink());
+    if (isName && this.#callers.mayRead(name) && isOne(folders.at(-1)!) && !isLinked()) return realpathSync(folders.at(-1)!);
     throw new NotAllowed('run_not_allowed', param, `${quoted(name)} is no ${what} of this key in the folder of this server`);
   }
 

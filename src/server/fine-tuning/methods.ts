@@ -3,8 +3,11 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { LEARNING_RATES } from '../../engine/fine-tuning.js';
+import { dictionary } from '../../dictionary.js';
+import type { Json } from '../../canonical-json.js';
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
 import type { RunSettings, RunSettingsInput } from '../../jobs/queue/kinds/run.js';
+import { askedOf as askedOfGrader, filledIn, gradingOf, type ScoreModel } from '../../tasks/data/score-model.js';
 import { forbidden, invalid, unsupported } from '../failures.js';
 import { DERIVED } from './file-routes.js';
 import type { Grader, Method, NewFineTuning } from './requests.js';
@@ -146,8 +149,8 @@ async function gradedBy(grader: Grader, file: string | null | undefined, context
     return { settings: { task: grader.task }, trainingFile: grader.task };
   }
   const trainingFile = requireFile(context, file, 'training_file');
-  const rows = (check: string, answer?: (row: Row) => string): Promise<Graded> =>
-    rewritten(context, trainingFile, (row) => rowOf(row, answer)).then((task) => ({
+  const rows = (check: string, form: (value: unknown) => object = rowOf): Promise<Graded> =>
+    rewritten(context, trainingFile, form).then((task) => ({
       settings: { task, check, sampling: { style: 'plain' } },
       trainingFile,
     }));
@@ -156,37 +159,48 @@ async function gradedBy(grader: Grader, file: string | null | undefined, context
     const { id } = await queue.uploads.add(asker.name, { filename: 'schema.json', purpose: DERIVED, bytes });
     return rows(`json:${id}`);
   }
+  if (grader.type === 'score_model') {
+    queue.names(asker).model(grader.model, `${GRADER}.model`);
+    const form = scoredRow(grader); // before the grader is kept: a row that it cannot be asked of is told of first
+    const bytes = Buffer.from(JSON.stringify(grader));
+    const { id } = await queue.uploads.add(asker.name, { filename: 'grader.json', purpose: DERIVED, bytes });
+    return rows(`model:${id}`, form);
+  }
   if (grader.type !== 'string_check')
-    throw unsupported(`${GRADER}.type`, `${grader.type}: graders are task, json_schema and string_check here`);
+    throw unsupported(`${GRADER}.type`, `${grader.type}: graders are task, json_schema, string_check and score_model here`);
   const { operation, input, reference } = grader;
   const check = ({ eq: 'exact', like: 'contains' } as Record<string, string>)[operation];
   if (check === undefined) throw unsupported(`${GRADER}.operation`, `${operation}: a string_check is eq or like here`);
   if (!REPLY.test(input)) throw unsupported(`${GRADER}.input`, 'input: what is checked is {{sample.output_text}}, whole');
   if (/\{\{\s*sample\b/.test(reference))
     throw unsupported(`${GRADER}.reference`, 'reference: it may name members of the item, not of the sample');
-  return rows(check, (row) => filledIn(reference, row));
+  return rows(check, (value) => {
+    const found = row.parse(value);
+    return { ...rowOf(found), answer: filledIn(reference, found) };
+  });
 }
 
 const message = z.object({ role: z.string(), content: z.string() });
 const row = z.looseObject({ messages: z.array(message).min(1) });
-type Row = z.output<typeof row>;
+const scored = z.looseObject({
+  messages: z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).min(1),
+  answer: z.json().optional(),
+  tier: z.union([z.string(), z.number()]).optional(),
+});
 
-function rowOf(given: unknown, answer: ((row: Row) => string) | undefined): object {
-  const { messages } = row.parse(given);
-  return { messages, ...(answer !== undefined && { answer: answer(row.parse(given)) }) };
-}
+const rowOf = (value: unknown): object => ({ messages: row.parse(value).messages });
 
-/** A reference with the members of the item that it names. Nothing of it is executed. @throws Error where the item has none */
-function filledIn(reference: string, item: Row): string {
-  return reference.replace(/\{\{\s*([^{}]*?)\s*\}\}/g, (_, named: string) => {
-    const [of, ...path] = named.split('.');
-    let value: unknown = item;
-    for (const name of path)
-      value = typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined;
-    if (of !== 'item' || path.length === 0 || value === undefined) throw new Error(`it has no ${named}`);
-    return typeof value === 'string' ? value : JSON.stringify(value);
-  });
-}
+/** A row as it is, since any member may be one that the grader names. */
+const scoredRow = (grader: ScoreModel): ((value: unknown) => object) => {
+  const grading = gradingOf(grader);
+  return (value) => {
+    const row = scored.parse(value);
+    const { messages, answer = null, tier = '', ...fields } = row;
+    if ('prompt' in fields) throw new Error('it has both messages and prompt');
+    askedOfGrader(grading, { messages, answer, tier: String(tier), fields: dictionary(Object.entries(fields) as [string, Json][]) }, '');
+    return row;
+  };
+};
 
 const messages = z.array(message).min(1);
 const preference = z.object({

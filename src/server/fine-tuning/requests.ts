@@ -1,5 +1,6 @@
 /** What a fine-tuning job is asked for with. Members beside OpenAI's: graders `task` and `json_schema`. */
 import { z } from 'zod';
+import { scoreModel } from '../../tasks/data/score-model.js';
 
 const auto = z.literal('auto');
 const whole = (most: number) => z.union([auto, z.int().min(1).max(most)]).optional();
@@ -30,9 +31,8 @@ const grader = z.discriminatedUnion('type', [
     input: template,
     reference: template,
   }),
-  ...(['text_similarity', 'python', 'score_model', 'label_model', 'multi'] as const).map((type) =>
-    z.looseObject({ type: z.literal(type) }),
-  ),
+  scoreModel,
+  ...(['text_similarity', 'python', 'label_model', 'multi'] as const).map((type) => z.looseObject({ type: z.literal(type) })),
 ]);
 export type Grader = z.output<typeof grader>;
 

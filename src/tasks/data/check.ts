@@ -4,6 +4,7 @@ import { canonicalJson, type Json } from '../../canonical-json.js';
 import type { PythonModule } from '../python-module.js';
 import { readNumber } from './number.js';
 import { refuseRow, type DataRow } from './read-rows.js';
+import { askedOf, type Grading } from './score-model.js';
 
 /** Whether a check, as a manifest names it, is one that reads no file: a judge may take it from there. */
 export const needsNoFile = (name: string): boolean =>
@@ -18,17 +19,19 @@ export type Check =
   /** Run by the system's shell in a folder, once a reply. */
   | { readonly kind: 'command'; readonly command: string; readonly folder: string }
   | { readonly kind: 'python'; readonly program: PythonModule }
+  /** A model that scores: its file, and what that holds. */
+  | { readonly kind: 'model'; readonly grading: Grading; readonly model: { readonly path: string; readonly sha256: string } }
   /** A bundle, an ES module. */
   | { readonly kind: 'script'; readonly path: string; readonly code: string };
 
 /** What judges by itself, and takes whatever the rows have. */
-const isProgram = ({ kind }: Check): boolean => kind === 'command' || kind === 'python' || kind === 'script';
+const isProgram = ({ kind }: Check): boolean => kind === 'command' || kind === 'python' || kind === 'script' || kind === 'model';
 
 /** What stands before a colon, or alone. */
-export const CHECK_NAMES = ['exact', 'normalised', 'number', 'json', 'regex', 'contains', 'choice', 'command', 'python'] as const;
+export const CHECK_NAMES = ['exact', 'normalised', 'number', 'json', 'regex', 'contains', 'choice', 'command', 'python', 'model'] as const;
 
 export const CHECKS =
-  'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice, command:CMD, python:FILE, the path of a .js or .ts file';
+  'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice, command:CMD, python:FILE, model:GRADER.json, the path of a .js or .ts file';
 
 export const CHECK_HELP = `how replies to rows of data are judged: ${CHECKS}; default: exact`;
 
@@ -59,6 +62,7 @@ const textOf = (answer: Json): string | null =>
 
 /** The answers of all rows, checked. @throws IsoproError DATA_INVALID naming the row */
 export function checkAnswers(file: string, check: Check, rows: readonly DataRow[]): CheckedAnswer[] {
+  if (check.kind === 'model') refuseMissing(file, check.grading, rows);
   const optional = isProgram(check) || (check.kind === 'json' && check.schema !== null);
   if (optional && rows.every(({ answer }) => answer === null)) return rows.map(() => ({ answer: null }));
   const valid = check.kind === 'json' && check.schema !== null ? compileSchema(check.schema) : null;
@@ -83,6 +87,16 @@ export function checkAnswers(file: string, check: Check, rows: readonly DataRow[
     return text;
   });
   return check.kind === 'choice' ? withChoices(file, rows, answers as string[]) : answers.map((answer) => ({ answer }));
+}
+
+/** Each row has what the templates of a grader name. */
+function refuseMissing(file: string, grading: Grading, rows: readonly DataRow[]): void {
+  for (const row of rows)
+    try {
+      askedOf(grading, row, '');
+    } catch (cause) {
+      refuseRow(file, row, `the grader's input cannot be filled in: ${(cause as Error).message}`, cause);
+    }
 }
 
 const shown = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);

@@ -1,12 +1,13 @@
 /** How a reply is read, and when it is right, by check. They run in the thread of the task. */
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import type { GivenVerdict } from '../define-task.js';
-import type { Parsed } from '../task.js';
+import type { ChatMessage, Parsed } from '../task.js';
 import { compileSchema, regexOf, type Check } from './check.js';
 import type { Checker } from './checker.js';
 import type { DataProblem } from './data-problem.js';
 import { lastNumber, readNumber } from './number.js';
 import { programChecker } from './program-checkers.js';
+import { askedOf, verdictOf, type Graded } from './score-model.js';
 
 const read = <A>(answer: A): Parsed<A> => ({ ok: true, answer, form: 'answer' });
 const unreadable = (detail: string): Parsed<never> => ({ ok: false, category: 'format', detail });
@@ -88,7 +89,11 @@ function jsonChecker({ schema }: Check & { readonly kind: 'json' }): Checker<{ r
   };
 }
 
-export function checkerOf(check: Check): Checker {
+/** Asks the model of a check, which is not in this thread. */
+export type AskModel = (messages: readonly ChatMessage[]) => Promise<Graded>;
+
+/** @param ask of a check that is a model */
+export function checkerOf(check: Check, ask?: AskModel): Checker {
   const text = (right: (problem: DataProblem, answer: string) => boolean): Checker =>
     ({ read: readText, verify: (problem, answer) => verdict(right(problem, answer)) }) satisfies Checker<string> as Checker;
   switch (check.kind) {
@@ -114,6 +119,14 @@ export function checkerOf(check: Check): Checker {
       return numberChecker(check) as Checker;
     case 'json':
       return jsonChecker(check) as Checker;
+    case 'model':
+      return {
+        read: readText,
+        verify: async (problem, reply) => {
+          if (ask === undefined) throw new Error('there is nobody to ask the model');
+          return verdictOf(check.grading, await ask(askedOf(check.grading, problem, reply)));
+        },
+      } satisfies Checker<string> as Checker;
     default:
       return programChecker(check);
   }

@@ -2,7 +2,7 @@
 import { Random } from '../../random.js';
 import type { GivenVerdict, TaskDefinition } from '../define-task.js';
 import type { ChatMessage, Parsed, PromptStyle, VerifyContext } from '../task.js';
-import { checkerOf } from './checkers.js';
+import { checkerOf, type AskModel } from './checkers.js';
 import type { Check } from './check.js';
 import type { DataContent, DataProblem } from './data-problem.js';
 import type { DataProgram } from './program.js';
@@ -21,7 +21,7 @@ function differentFirst<Item>(items: readonly Item[], kindOf: (item: Item) => st
 
 /** The text that a reply with the right answer has; null where the check names no one text. */
 function replyOf({ kind }: Check, { answer }: DataContent): string | null {
-  if (answer === null || ['regex', 'command', 'python', 'script'].includes(kind)) return null;
+  if (answer === null || ['regex', 'command', 'python', 'script', 'model'].includes(kind)) return null;
   return typeof answer === 'string' && kind !== 'json' ? answer : JSON.stringify(answer);
 }
 
@@ -47,9 +47,10 @@ function commonest(texts: readonly string[]): string {
   return [...counts].reduce((best, each) => (each[1] > best[1] ? each : best), ['', 0] as [string, number])[0];
 }
 
-export function dataTask(program: DataProgram): TaskDefinition<DataContent, unknown> {
+/** @param ask of a check that is a model */
+export function dataTask(program: DataProgram, ask?: AskModel): TaskDefinition<DataContent, unknown> {
   const { id, version, check, tiers, train, answerTag, verifySeconds } = program;
-  const checker = checkerOf(check);
+  const checker = checkerOf(check, ask);
   const byTier = new Map(tiers.map((tier) => [tier, train.filter((row) => row.tier === tier)]));
   const replies = train.flatMap((row) => replyOf(check, row) ?? []);
   const usual = commonest(replies);

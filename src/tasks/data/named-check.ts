@@ -8,8 +8,10 @@ import { readJson, requireFile } from '../../files.js';
 import { readPythonSpecifier } from '../python-module.js';
 import { BundleError, bundleTask } from '../task-bundle.js';
 import { didYouMean } from '../../nearest.js';
+import { firstComplaint } from '../task-shape.js';
 import { CHECK_NAMES, CHECKS, compileSchema, type Check } from './check.js';
 import { PythonCheck } from './python-check.js';
+import { gradingOf, scoreModel, type ScoreModel } from './score-model.js';
 
 export interface NamedCheck {
   readonly check: Check;
@@ -19,6 +21,8 @@ export interface NamedCheck {
   readonly name: string;
   /** Opens it again, wherever this process then is. */
   readonly specifier: string;
+  /** Of a model that scores: its file without folders, and what that holds. */
+  readonly grader?: { readonly model: string; readonly sha256: string };
   /** It has a limit of its own. */
   readonly verifySeconds?: number;
 }
@@ -51,6 +55,8 @@ export async function readCheck(specifier: string): Promise<NamedCheck> {
       return given === undefined || given.trim() === '' ? refuse(specifier, 'names no command') : readCommand(given);
     case 'python':
       return given === undefined ? refuse(specifier, 'names no file') : readPython(specifier);
+    case 'model':
+      return given === undefined ? refuse(specifier, 'names no file') : readModelCheck(given);
     default:
       return refuse(specifier, `is none of ${CHECKS}${didYouMean(specifier.replace(/:.*$/s, ''), CHECK_NAMES)}`);
   }
@@ -107,4 +113,32 @@ async function readScript(specifier: string): Promise<NamedCheck> {
     if (cause instanceof BundleError) refuse(specifier, `cannot be bundled: ${cause.message}`, cause);
     throw cause;
   }
+}
+
+/** Long enough for a prompt on one thread of a busy machine. */
+const GRADER_SECONDS = 120;
+
+/** What stands behind `model:`, a file of OpenAI's form, and behind an @ the model in place of the one that the file names. */
+export function readGrader(given: string): { readonly file: string; readonly grader: ScoreModel } {
+  const [, file = given, model] = /^(.+\.json)@(.+)$/s.exec(given) ?? [];
+  if (!file.endsWith('.json')) refuse(`model:${given}`, 'names no .json file');
+  const form = scoreModel.safeParse(readJson(file));
+  if (!form.success) refuse(`model:${given}`, `is no grader: ${firstComplaint(form.error, 'grader')}`, form.error);
+  return { file: path.resolve(file), grader: { ...form.data, ...(model === undefined ? {} : { model }) } };
+}
+
+async function readModelCheck(given: string): Promise<NamedCheck> {
+  const { file, grader } = readGrader(given);
+  const grading = gradingOf(grader);
+  const { graderFile, GRADER_CONTEXT, GRADER_THREADS } = await import('./grader-models.js'); // the engine is for this check alone
+  const model = await graderFile(grader.model);
+  const decides = { grading, model: model.sha256, threads: GRADER_THREADS, contextTokens: GRADER_CONTEXT };
+  return {
+    check: { kind: 'model', grading, model },
+    identity: asJson({ kind: 'model', ...decides }),
+    name: `model:${path.basename(file)}`,
+    specifier: `model:${file}@${model.path}`,
+    grader: { model: path.basename(model.path), sha256: model.sha256 },
+    verifySeconds: GRADER_SECONDS,
+  };
 }

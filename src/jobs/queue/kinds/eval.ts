@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { SET_NAMES } from '../../../tasks/frozen-sets.js';
 import { PROMPT_STYLES } from '../../../tasks/task.js';
 import { flags, jobKind } from './kind.js';
-import { contextOf, memoryOf } from './memory.js';
+import { contextOf, memoryOf, memoryOfGrader } from './memory.js';
 import { check, count, maxTokens, model, seed, task, text } from './members.js';
 
 const settings = z.strictObject({
@@ -45,6 +45,7 @@ export const evaluate = jobKind({
   async prepare(stated, { names }) {
     const { model: named = names.allowed.model, adapter, task: asked = 'scheduling', check: checked, ...others } = stated;
     const real = names.model(named, 'settings.model');
+    const standing = checked === undefined ? undefined : names.check(checked, 'settings.check');
     return {
       args: [
         'eval',
@@ -52,12 +53,12 @@ export const evaluate = jobKind({
           model: real,
           ...(adapter !== undefined && { adapter: names.adapter(adapter, 'settings.adapter') }),
           task: names.task(asked, 'settings.task'),
-          ...(checked !== undefined && { check: names.check(checked, 'settings.check') }),
+          ...(standing !== undefined && { check: standing }),
           ...others,
         }),
       ],
       run: null,
-      memoryBytes: await memoryOf(real, stated.context ?? contextOf(real)),
+      memoryBytes: (await memoryOf(real, stated.context ?? contextOf(real))) + (await memoryOfGrader(standing)),
       resolved: { ...stated, model: named, task: asked },
     };
   },

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { flags, jobKind } from './kind.js';
-import { contextOf, memoryOf } from './memory.js';
+import { contextOf, memoryOf, memoryOfGrader } from './memory.js';
 import { check, model, task } from './members.js';
 
 const settings = z.strictObject({
-  run: z.string().min(1).max(201).describe('name of a run folder of this server, such as the id of a job'),
+  run: z.string().min(1).max(403).describe('name of a run folder of this server, such as the id of a job, or JOB/NAME of a run in it'),
   model: model.describe("the run's base model, of this server; default: the one that it serves"),
   task: task.describe("this server's copy of the run's task, where that is a file"),
   check,
@@ -19,6 +19,7 @@ export const judge = jobKind({
   async prepare(stated, { names }) {
     const { run, model: named = names.allowed.model, task: asked, check: checked, ...others } = stated;
     const real = names.model(named, 'settings.model');
+    const standing = checked === undefined ? undefined : names.check(checked, 'settings.check');
     return {
       args: [
         'judge',
@@ -26,12 +27,12 @@ export const judge = jobKind({
         ...flags({
           model: real,
           ...(asked !== undefined && { task: names.task(asked, 'settings.task') }),
-          ...(checked !== undefined && { check: names.check(checked, 'settings.check') }),
+          ...(standing !== undefined && { check: standing }),
           ...others,
         }),
       ],
       run: null,
-      memoryBytes: await memoryOf(real, contextOf(real)),
+      memoryBytes: (await memoryOf(real, contextOf(real))) + (await memoryOfGrader(standing)),
       resolved: { ...stated, model: named },
     };
   },

@@ -7,6 +7,8 @@ import { estimateMemory } from '../../../engine/memory-estimate.js';
 import { MODEL_ALIASES } from '../../../engine/model-aliases.js';
 import { IsoproError } from '../../../errors.js';
 import { valueOf } from '../../../dictionary.js';
+import { GRADER_CONTEXT } from '../../../tasks/data/grader-models.js';
+import { readGrader } from '../../../tasks/data/named-check.js';
 import { resolveSettings } from '../../../training/settings.js';
 
 /** Node, the addon, buffers of a batch. */
@@ -15,6 +17,13 @@ export const PROCESS_BYTES = 200 * 2 ** 20;
 export const TRAINER_BYTES = 600 * 2 ** 20;
 const GIBIBYTE = 2 ** 30;
 const LEAST_CONTEXT = 4096;
+
+/** Of a model that scores replies, which is loaded beside the one that gives them; 0 of other checks. @param check as --check takes it */
+export async function memoryOfGrader(check: string | undefined): Promise<number> {
+  if (check?.startsWith('model:') !== true) return 0;
+  const { model } = readGrader(check.slice('model:'.length)).grader;
+  return (await memoryOf(model, GRADER_CONTEXT)) - PROCESS_BYTES;
+}
 
 /** As `eval` and `judge` load a model. */
 export const contextOf = (model: string): number | undefined => resolveSettings({ model: { name: model } }).model.contextTokens;

@@ -5,7 +5,7 @@ import { statedFlags } from '../../../training/setting-names.js';
 import { mergeSettings, resolveSettings, runSettings, type RunSettings, type RunSettingsInput } from '../../../training/settings.js';
 import type { Names } from '../names.js';
 import { jobKind } from './kind.js';
-import { memoryOf } from './memory.js';
+import { memoryOf, memoryOfGrader } from './memory.js';
 
 /** The settings as they were stated: defaults depend on the profile, and that on the model. */
 export const statedSettings = z.custom<RunSettingsInput>(
@@ -29,8 +29,8 @@ export function standingFor(stated: RunSettingsInput, names: Names): RunSettings
 }
 
 /** Of a run with these settings. */
-export const memoryOfRun = (settings: RunSettings): Promise<number> =>
-  memoryOf(settings.model.name, settings.model.contextTokens, settings.layers.trainerMemory + settings.layers.boundaryMemory);
+export const memoryOfRun = async ({ model, layers, check }: RunSettings): Promise<number> =>
+  (await memoryOf(model.name, model.contextTokens, layers.trainerMemory + layers.boundaryMemory)) + (await memoryOfGrader(check));
 
 /** With the profile of a model that is here; one that has to be fetched is taken for a large one until it is. */
 export const resolved = async (real: RunSettingsInput): Promise<RunSettings> =>

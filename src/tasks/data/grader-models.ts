@@ -1,0 +1,106 @@
+/**
+ * Models that score replies, each loaded once in this process however many tasks and threads ask it, when the first reply is to be scored.
+ * What they say is the same again: greedy, one reply at a time, with so many threads.
+ */
+import { hashFile } from '../../engine/adapter.js';
+import { loadModel, type Model } from '../../engine/model.js';
+import { resolveModel } from '../../engine/model-files.js';
+import { IsoproError } from '../../errors.js';
+import type { ChatMessage } from '../task.js';
+import type { Check } from './check.js';
+import { grammarOf, type Graded } from './score-model.js';
+
+export type ModelCheck = Check & { readonly kind: 'model' };
+
+/** Part of what decides: one thread leaves the others to sampling. */
+export const GRADER_THREADS = 1;
+/** Tokens of a prompt with its number, at most. */
+export const GRADER_CONTEXT = 4096;
+
+/** The file of a model, and what it holds. @throws IsoproError MODEL_NOT_FOUND, MODEL_DOWNLOAD_FAILED, FILE_UNREADABLE */
+export async function graderFile(name: string): Promise<{ readonly path: string; readonly sha256: string }> {
+  const { path } = await resolveModel(name);
+  return { path, sha256: await hashFile(path) };
+}
+
+interface Loaded {
+  users: number;
+  model: Promise<Model> | undefined;
+  queue: Promise<unknown>;
+}
+
+const loaded = new Map<string, Loaded>();
+
+/** Of who asks. What it asked is stopped where it goes. */
+export class GraderModel {
+  readonly #check: ModelCheck;
+  readonly #grammar: string;
+  readonly #key: string;
+  readonly #shared: Loaded;
+  readonly #gone = new AbortController();
+
+  constructor(check: ModelCheck) {
+    this.#check = check;
+    this.#grammar = grammarOf(check.grading);
+    this.#key = `${check.model.sha256} ${check.model.path}`;
+    this.#shared = loaded.get(this.#key) ?? { users: 0, model: undefined, queue: Promise.resolve() };
+    this.#shared.users++;
+    loaded.set(this.#key, this.#shared);
+  }
+
+  /** One at a time, in the order in which they are asked. Never rejects: what fails is why there is no number. */
+  grade(messages: readonly ChatMessage[]): Promise<Graded> {
+    const found = this.#shared.queue.then(() =>
+      this.#ask(messages).catch((error: unknown) => ({ none: error instanceof Error ? error.message : String(error) })),
+    );
+    this.#shared.queue = found;
+    return found;
+  }
+
+  /** The last one frees the model. */
+  async dispose(): Promise<void> {
+    if (this.#gone.signal.aborted) return;
+    this.#gone.abort();
+    if (--this.#shared.users > 0) return;
+    loaded.delete(this.#key);
+    await this.#shared.queue;
+    await (await this.#shared.model?.catch(() => undefined))?.dispose();
+  }
+
+  async #ask(messages: readonly ChatMessage[]): Promise<Graded> {
+    if (this.#gone.signal.aborted) return { none: 'nobody waits for it any more' };
+    const model = await this.#model();
+    const { maxTokens } = this.#check.grading;
+    const request = { prompts: [{ messages }], sampling: { temperature: 0 }, grammar: this.#grammar, maxTokens };
+    for await (const { text, finish } of model.generate({ ...request, maxSequences: 1, signal: this.#gone.signal }))
+      return finish === 'stop' ? { text } : { none: `it was cut off after ${JSON.stringify(text)}` };
+    return { none: 'it said nothing' };
+  }
+
+  /** Where it fails, the next reply tries again. @throws IsoproError as loadModel, FILE_UNREADABLE where the file is another one now */
+  #model(): Promise<Model> {
+    const shared = this.#shared;
+    shared.model ??= this.#load().catch((error: unknown) => {
+      shared.model = undefined;
+      throw error;
+    });
+    return shared.model;
+  }
+
+  async #load(): Promise<Model> {
+    const { path, sha256 } = this.#check.model;
+    const model = await loadModel(path, {
+      threads: GRADER_THREADS,
+      fixedThreads: true,
+      gpuLayers: 0, // whose sums are not promised to be the same again
+      contextTokens: GRADER_CONTEXT,
+    });
+    try {
+      if ((await model.hash()) !== sha256) throw new IsoproError('FILE_UNREADABLE', 'its file was changed while the task was open');
+      return model;
+    } catch (error) {
+      await model.dispose();
+      throw error;
+    }
+  }
+}
