@@ -103,8 +103,8 @@ beliefs are right as often as they say.`,
       'Change against the belief before',
       'Change of a belief in one step, by the belief before it, one panel a setup',
       html`Percentage points. Of a rational reasoner the line is flat and at 0: no belief tells which way it will change. Rising:
-entrenched; falling: over-corrected. Dashed: the 95 % band of the line, as if steps were independent; diamonds: means of tenths. As measured, noise and all: the slope
-without it stands among the results.`,
+entrenched; falling: over-corrected. Dashed: the 95 % band of the line, as if steps were independent; diamonds: means of tenths.
+As measured, noise and all: the slope without it stands among the results.`,
     ),
   );
 }
@@ -159,7 +159,8 @@ ${
     target === null ? 'nobody knows' : name(options[target === 1 ? 0 : 1], 60)
   }.</p>`
 }
-<h4>belief in ${target === null ? 'option 0' : 'the right answer'}, step by step</h4>${whose !== null && html`<p class="note muted">${label(whose, 120)}</p>`}
+<h4>belief in ${target === null ? 'option 0' : 'the right answer'}, step by step</h4>
+${whose !== null && html`<p class="note muted">${label(whose, 120)}</p>`}
 <ol class="steps" start="0"><li>${bar(first)}</li>${trajectory.steps.map(
     ({ content, trainable }, i) =>
       html`<li>${bar(towards[i + 1]!)}${!trainable && html` <small class="muted">not its own</small>`}

@@ -71,7 +71,7 @@ export class Names {
     );
   }
 
-  /** @throws NotAllowed for whatever reads a file or runs a program, and for a grader of another model; IsoproError where it is no grader */
+  /** @throws NotAllowed for what reads a file or runs a program, and a grader of another model; IsoproError where it is no grader */
   check(name: string, param: string): string {
     if (needsNoFile(name)) return name;
     const schema = name.startsWith('json:') ? this.#callers.fileOf(name.slice('json:'.length)) : null;

@@ -31,7 +31,8 @@ const isProgram = ({ kind }: Check): boolean => kind === 'command' || kind === '
 export const CHECK_NAMES = ['exact', 'normalised', 'number', 'json', 'regex', 'contains', 'choice', 'command', 'python', 'model'] as const;
 
 export const CHECKS =
-  'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice, command:CMD, python:FILE, model:GRADER.json, the path of a .js or .ts file';
+  'exact, normalised, number[:TOLERANCE], json[:SCHEMA], regex, contains, choice, command:CMD, python:FILE, ' +
+  'model:GRADER.json, the path of a .js or .ts file';
 
 export const CHECK_HELP = `how replies to rows of data are judged: ${CHECKS}; default: exact`;
 
