@@ -60,7 +60,8 @@ function modelTables(model, runs) {
     `${trajectories} trajectories on ${machine.processor}: at most ${settings.problems} held-out problems of each domain, ` +
       `${settings.maxTokens} tokens a reply, seed ${settings.seed}, beliefs read from log-probabilities` +
       `${predictor === null ? '' : `; answers and outcomes are predicted by \`${predictor}\``}; rated by the model itself, bound to ` +
-      'the form of a verdict. Slopes also without noise, which is what differs between wordings. Value (95 % interval), problems; – where there is none.',
+      'the form of a verdict. Slopes also without noise, which is what differs between wordings. Value (95 % interval), problems; ' +
+      '– where there is none.',
     ...unique(results.map(({ strategy }) => strategy)).flatMap((strategy) => {
       const slopes = results.flatMap((each) => {
         const found = each.strategy === strategy ? slopeWithoutNoiseIn(each) : null;
@@ -103,7 +104,8 @@ function trainingTables(trained) {
   return [
     `## Trained by 1 − Brier`,
     `\`${model}\` on ${processors.join(' and ')}, by the seed: ${settings.steps} steps of ${settings.questions} questions x ` +
-      `${settings.group} replies of at most ${settings.maxTokens} tokens, reward 1 − Brier of the belief read after each; ${settings.measure} held-out questions of each ` +
+      `${settings.group} replies of at most ${settings.maxTokens} tokens, reward 1 − Brier of the belief read after each; ` +
+      `${settings.measure} held-out questions of each ` +
       'domain before and after, asked by users with opinions too. After less before (95 % interval, paired over problems); p of means, ' +
       `adjusted by Holm's method over all ${tested.length} of this section, so that in 95 of 100 such sections none is below .05 by ` +
       'chance. Intervals are not adjusted. The slope with noise moves where wordings come to agree; the one without does not, and is – ' +
