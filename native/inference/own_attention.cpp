@@ -65,7 +65,7 @@ void OwnAttention::take(ggml_tensor* node) {
   // Here, where it may throw: on ggml's threads nothing can.
   const auto cells = static_cast<std::size_t>((k->ne[1] + kernels::kScorePart - 1) / kernels::kScorePart * kernels::kScorePart);
   const auto heads = static_cast<std::size_t>(q->ne[2] / k->ne[2]);
-  for (Scratch& scratch : scratch_) {
+  for (AttentionScratch& scratch : scratch_) {
     if (scratch.cells.size() < cells) scratch.cells.resize(cells);
     if (scratch.scores.size() < heads * cells) scratch.scores.resize(heads * cells);
   }
@@ -90,7 +90,7 @@ void OwnAttention::compute(ggml_tensor* node, float scale, int thread, int threa
   const std::int64_t groups = node->src[1]->ne[2];
   const std::int64_t together = rows >= threads * kRowsOfThread ? groups : 1;
   const std::int64_t parts = groups / together;
-  Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];
+  AttentionScratch& scratch = scratch_[static_cast<std::size_t>(thread)];
   for (;;) {
     const std::int64_t taken = taken_.fetch_add(1, std::memory_order_relaxed);
     if (taken >= rows * parts) break;
@@ -104,7 +104,7 @@ void OwnAttention::compute(ggml_tensor* node, float scale, int thread, int threa
 
 // Of one row those heads that read the keys and values of `groups` heads from `group` on.
 void OwnAttention::attend(const ggml_tensor* node, float scale, std::int64_t row, std::int64_t group, std::int64_t groups,
-                          Scratch& scratch) const {
+                          AttentionScratch& scratch) const {
   const ggml_tensor* q = node->src[0];
   const ggml_tensor* k = node->src[1];
   const ggml_tensor* v = node->src[2];

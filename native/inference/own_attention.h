@@ -27,7 +27,7 @@ class OwnAttention {
   void take(ggml_tensor* node);
 
  private:
-  struct Scratch {
+  struct AttentionScratch {
     std::vector<std::int32_t> cells;
     std::vector<float> scores;
   };
@@ -39,11 +39,12 @@ class OwnAttention {
 
   static void onCompute(ggml_tensor* node, int thread, int threads, void* scaled);
   void compute(ggml_tensor* node, float scale, int thread, int threads);
-  void attend(const ggml_tensor* node, float scale, std::int64_t row, std::int64_t group, std::int64_t groups, Scratch& scratch) const;
+  void attend(const ggml_tensor* node, float scale, std::int64_t row, std::int64_t group, std::int64_t groups,
+              AttentionScratch& scratch) const;
 
   const kernels::AttentionRows& kernel_;
   std::vector<std::unique_ptr<Scaled>> scaled_;
-  std::vector<Scratch> scratch_;  // a thread each
+  std::vector<AttentionScratch> scratch_;  // a thread each
   std::atomic<std::int64_t> taken_{0};
   std::atomic<int> finished_{0};
 };

@@ -68,7 +68,7 @@ test('a job runs its command line, tells what goes on, and has what the command 
   ]);
   expect(events.filter(({ type }) => type === 'state').map(({ data }) => (data as Job).state)).toEqual(['queued', 'running', 'succeeded']);
   const done = queue.get(job.id)!;
-  expect(done).toMatchObject({ state: 'succeeded', attempts: 1, owner: 'ann', progress: { stage: 'evaluating', done: 1 }, error: null });
+  expect(done).toMatchObject({ state: 'succeeded', attempts: 1, owner: 'ann', progress: null, error: null });
   expect(done.result).toEqual({ args: ['eval', '--model=tiny', '--task=scheduling', '--system=answer', '--json'], secrets: {} });
   expect(done.command).toBe('npx isopro-native eval --model=tiny --task=scheduling --system=answer');
   // from any place, and past the last one
