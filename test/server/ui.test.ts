@@ -266,7 +266,12 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
       await page.getByRole('heading', { level: 1, name: 'tiny' }).waitFor();
       const scores = page.getByRole('table', { name: 'scores' });
       for (const { strategy, value } of results)
-        expect(await scores.getByRole('row').filter({ hasText: strategy }).textContent()).toContain(value?.toFixed(3) ?? '–');
+        expect(
+          await scores
+            .getByRole('row')
+            .filter({ has: page.getByText(strategy, { exact: true }) })
+            .textContent(),
+        ).toContain(value?.toFixed(3) ?? '–');
       await page
         .getByRole('table', { name: 'trajectories' })
         .getByRole('link', { name: /Is this claim true or false/ })
