@@ -27,7 +27,9 @@ export function parseClassic(text: string): Parsed<Schedule> {
 }
 
 function collect(text: string, pattern: RegExp): Schedule | null {
-  const starts = new Map<string, number>();
-  for (const [, letter, digits] of text.matchAll(pattern)) starts.set(letter!.toUpperCase(), Math.min(LATEST_START, Number(digits)));
-  return starts.size === 0 ? null : Object.fromEntries(starts);
+  const said = new Map<string, string>();
+  for (const [, letter, digits] of text.matchAll(pattern)) said.set(letter!.toUpperCase(), digits!);
+  if (said.size === 0) return null;
+  // numbers are made of the last mentions alone: a text may have thousands
+  return Object.fromEntries(Array.from(said, ([letter, digits]) => [letter, Math.min(LATEST_START, Number(digits))]));
 }
