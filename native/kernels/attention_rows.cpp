@@ -7,10 +7,18 @@
 namespace isopro::kernels::ISOPRO_VARIANT {
 namespace {
 
-constexpr int kLanes = 16;  // whatever the instruction set has
+constexpr int kLanes = 16;  // of every sum, whatever the instruction set has
 
-typedef float Vector __attribute__((vector_size(kLanes * sizeof(float))));
-typedef std::int32_t IntVector __attribute__((vector_size(kLanes * sizeof(float))));
+// A register. Wider vectors than those are the compiler's to divide, which does it through memory.
+#if defined(__AVX512F__)
+constexpr int kWidth = 16;
+#else
+constexpr int kWidth = 8;
+#endif
+constexpr int kRegisters = kLanes / kWidth;
+
+typedef float Vector __attribute__((vector_size(kWidth * sizeof(float))));
+typedef std::int32_t IntVector __attribute__((vector_size(kWidth * sizeof(float))));
 
 inline Vector load(const float* p) {
   Vector v;
@@ -28,8 +36,9 @@ inline Vector select(IntVector mask, Vector yes, Vector no) {
 
 #include "kernels/exponential.inl"
 
+// Sums of this many lanes stay in registers.
 #if defined(__AVX512F__)
-constexpr int kHeadsAtOnce = 4;  // their sums stay in registers
+constexpr int kMostSums = 16 * kLanes;
 
 inline Vector halvesAt(const std::uint16_t* p) {
   return reinterpret_cast<Vector>(_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
@@ -40,42 +49,28 @@ inline Vector fused(Vector a, Vector b, Vector c) {
 inline Vector larger(Vector a, Vector b) {
   return reinterpret_cast<Vector>(_mm512_max_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b)));
 }
-inline __m256 lowerLanes(Vector v) { return _mm512_castps512_ps256(reinterpret_cast<__m512>(v)); }
-inline __m256 upperLanes(Vector v) { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(reinterpret_cast<__m512>(v)), 1)); }
+inline __m256 lowerLanes(const Vector (&v)[kRegisters]) { return _mm512_castps512_ps256(reinterpret_cast<__m512>(v[0])); }
+inline __m256 upperLanes(const Vector (&v)[kRegisters]) {
+  return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(reinterpret_cast<__m512>(v[0])), 1));
+}
 #else
-constexpr int kHeadsAtOnce = 1;
+constexpr int kMostSums = 6 * kLanes;
 
-inline Vector ofHalves(__m256 lower, __m256 upper) {
-  Vector v;
-  __builtin_memcpy(&v, &lower, sizeof lower);
-  __builtin_memcpy(reinterpret_cast<char*>(&v) + sizeof lower, &upper, sizeof upper);
-  return v;
-}
-inline __m256 lowerLanes(Vector v) {
-  __m256 half;
-  __builtin_memcpy(&half, &v, sizeof half);
-  return half;
-}
-inline __m256 upperLanes(Vector v) {
-  __m256 half;
-  __builtin_memcpy(&half, reinterpret_cast<const char*>(&v) + sizeof half, sizeof half);
-  return half;
-}
 inline Vector halvesAt(const std::uint16_t* p) {
-  const auto* eight = reinterpret_cast<const __m128i*>(p);
-  return ofHalves(_mm256_cvtph_ps(_mm_loadu_si128(eight)), _mm256_cvtph_ps(_mm_loadu_si128(eight + 1)));
+  return reinterpret_cast<Vector>(_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 inline Vector fused(Vector a, Vector b, Vector c) {
-  return ofHalves(_mm256_fmadd_ps(lowerLanes(a), lowerLanes(b), lowerLanes(c)),
-                  _mm256_fmadd_ps(upperLanes(a), upperLanes(b), upperLanes(c)));
+  return reinterpret_cast<Vector>(_mm256_fmadd_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b), reinterpret_cast<__m256>(c)));
 }
 inline Vector larger(Vector a, Vector b) {
-  return ofHalves(_mm256_max_ps(lowerLanes(a), lowerLanes(b)), _mm256_max_ps(upperLanes(a), upperLanes(b)));
+  return reinterpret_cast<Vector>(_mm256_max_ps(reinterpret_cast<__m256>(a), reinterpret_cast<__m256>(b)));
 }
+inline __m256 lowerLanes(const Vector (&v)[kRegisters]) { return reinterpret_cast<__m256>(v[0]); }
+inline __m256 upperLanes(const Vector (&v)[kRegisters]) { return reinterpret_cast<__m256>(v[kRegisters - 1]); }
 #endif
 
 // The order of every sum of lanes: those 8 apart, then 4, 2 and 1.
-inline __m128 quarters(Vector v) {
+inline __m128 quarters(const Vector (&v)[kRegisters]) {
   const __m256 eight = _mm256_add_ps(lowerLanes(v), upperLanes(v));
   return _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
 }
@@ -83,15 +78,17 @@ inline __m128 sumsOf(__m128 a, __m128 b, __m128 c, __m128 d) {
   _MM_TRANSPOSE4_PS(a, b, c, d);
   return _mm_add_ps(_mm_add_ps(a, c), _mm_add_ps(b, d));
 }
-inline float sum(Vector v) {
+inline float sum(const Vector (&v)[kRegisters]) {
   const __m128 four = quarters(v);
   return _mm_cvtss_f32(sumsOf(four, four, four, four));
 }
 inline float largest(Vector v) {
   float most = v[0];
-  for (int i = 1; i < kLanes; ++i) most = v[i] > most ? v[i] : most;
+  for (int i = 1; i < kWidth; ++i) most = v[i] > most ? v[i] : most;
   return most;
 }
+
+constexpr int kHeadsAtOnce = 4;
 
 // scores [kHeads, stride] of four cells at a time.
 template <int kHeads>
@@ -100,11 +97,17 @@ void scoreCells(const AttentionHeads& heads, const std::int32_t* cells, std::int
     __m128 four[kHeads][4];
     for (int cell = 0; cell < 4; ++cell) {
       const std::uint16_t* k = heads.k + cells[at + cell] * heads.kStride;
-      Vector sums[kHeads];
-      for (int head = 0; head < kHeads; ++head) sums[head] = Vector{};
+      Vector sums[kHeads][kRegisters];
+      for (int head = 0; head < kHeads; ++head) {
+        for (int j = 0; j < kRegisters; ++j) sums[head][j] = Vector{};
+      }
       for (std::int64_t i = 0; i < heads.keyWidth; i += kLanes) {
-        const Vector keys = halvesAt(k + i);
-        for (int head = 0; head < kHeads; ++head) sums[head] = fused(load(heads.q + head * heads.qStride + i), keys, sums[head]);
+        for (int j = 0; j < kRegisters; ++j) {
+          const Vector keys = halvesAt(k + i + j * kWidth);
+          for (int head = 0; head < kHeads; ++head) {
+            sums[head][j] = fused(load(heads.q + head * heads.qStride + i + j * kWidth), keys, sums[head][j]);
+          }
+        }
       }
       for (int head = 0; head < kHeads; ++head) four[head][cell] = quarters(sums[head]);
     }
@@ -119,35 +122,38 @@ void scoreCells(const AttentionHeads& heads, const std::int32_t* cells, std::int
 float weighCells(float* scores, std::int64_t count, std::int64_t padded) {
   for (std::int64_t i = count; i < padded; ++i) scores[i] = scores[0];
   Vector most = load(scores);
-  for (std::int64_t i = kLanes; i < padded; i += kLanes) most = larger(most, load(scores + i));
+  for (std::int64_t i = kWidth; i < padded; i += kWidth) most = larger(most, load(scores + i));
   const Vector shift = broadcast(largest(most));
-  for (std::int64_t i = 0; i < padded; i += kLanes) store(scores + i, exponential(load(scores + i) - shift));
+  for (std::int64_t i = 0; i < padded; i += kWidth) store(scores + i, exponential(load(scores + i) - shift));
   for (std::int64_t i = count; i < padded; ++i) scores[i] = 0.0f;
-  Vector total{};
-  for (std::int64_t i = 0; i < padded; i += kLanes) total += load(scores + i);
+  Vector total[kRegisters]{};
+  for (std::int64_t i = 0; i < padded; i += kLanes) {
+    for (int j = 0; j < kRegisters; ++j) total[j] += load(scores + i + j * kWidth);
+  }
   return sum(total);
 }
 
-// y of kHeads heads, kParts vectors of each, divided by their sums.
+// y of kHeads heads, kParts times kLanes values of each, divided by their sums.
 template <int kHeads, int kParts>
 void addValues(const AttentionHeads& heads, std::int64_t from, const std::int32_t* cells, std::int64_t count, const float* weights,
                std::int64_t stride, const float* totals) {
-  Vector sums[kHeads][kParts];
+  constexpr int kVectors = kParts * kRegisters;
+  Vector sums[kHeads][kVectors];
   for (int head = 0; head < kHeads; ++head) {
-    for (int part = 0; part < kParts; ++part) sums[head][part] = Vector{};
+    for (int i = 0; i < kVectors; ++i) sums[head][i] = Vector{};
   }
   for (std::int64_t at = 0; at < count; ++at) {
     const std::uint16_t* v = heads.v + cells[at] * heads.vStride + from;
-    Vector values[kParts];
-    for (int part = 0; part < kParts; ++part) values[part] = halvesAt(v + part * kLanes);
-    for (int head = 0; head < kHeads; ++head) {
-      const Vector weight = broadcast(weights[head * stride + at]);
-      for (int part = 0; part < kParts; ++part) sums[head][part] = fused(weight, values[part], sums[head][part]);
+    Vector weight[kHeads];
+    for (int head = 0; head < kHeads; ++head) weight[head] = broadcast(weights[head * stride + at]);
+    for (int i = 0; i < kVectors; ++i) {
+      const Vector values = halvesAt(v + i * kWidth);
+      for (int head = 0; head < kHeads; ++head) sums[head][i] = fused(weight[head], values, sums[head][i]);
     }
   }
   for (int head = 0; head < kHeads; ++head) {
-    for (int part = 0; part < kParts; ++part) {
-      store(heads.y + head * heads.yStride + from + part * kLanes, sums[head][part] * (1.0f / totals[head]));
+    for (int i = 0; i < kVectors; ++i) {
+      store(heads.y + head * heads.yStride + from + i * kWidth, sums[head][i] * (1.0f / totals[head]));
     }
   }
 }
@@ -157,8 +163,11 @@ void attendHeads(const AttentionHeads& heads, const std::int32_t* cells, std::in
   float totals[kHeads];
   scoreCells<kHeads>(heads, cells, count, scores, padded);
   for (int head = 0; head < kHeads; ++head) totals[head] = weighCells(scores + head * padded, count, padded);
+  constexpr int kParts = kMostSums / kLanes / kHeads < 4 ? kMostSums / kLanes / kHeads : 4;
   std::int64_t from = 0;
-  for (; from + 4 * kLanes <= heads.valueWidth; from += 4 * kLanes) addValues<kHeads, 4>(heads, from, cells, count, scores, padded, totals);
+  for (; from + kParts * kLanes <= heads.valueWidth; from += kParts * kLanes) {
+    addValues<kHeads, kParts>(heads, from, cells, count, scores, padded, totals);
+  }
   for (; from < heads.valueWidth; from += kLanes) addValues<kHeads, 1>(heads, from, cells, count, scores, padded, totals);
 }
 
@@ -168,11 +177,9 @@ void attend(const AttentionHeads& all, std::int32_t* cells, std::int64_t count, 
   AttentionHeads heads = all;
   for (std::int64_t left = all.heads; left > 0;) {
     const std::int64_t some = left < kHeadsAtOnce ? left : kHeadsAtOnce;
-    if constexpr (kHeadsAtOnce == 4) {
-      if (some == 4) attendHeads<4>(heads, cells, count, padded, scores);
-      if (some == 3) attendHeads<3>(heads, cells, count, padded, scores);
-      if (some == 2) attendHeads<2>(heads, cells, count, padded, scores);
-    }
+    if (some == 4) attendHeads<4>(heads, cells, count, padded, scores);
+    if (some == 3) attendHeads<3>(heads, cells, count, padded, scores);
+    if (some == 2) attendHeads<2>(heads, cells, count, padded, scores);
     if (some == 1) attendHeads<1>(heads, cells, count, padded, scores);
     heads.q += some * heads.qStride;
     heads.y += some * heads.yStride;
