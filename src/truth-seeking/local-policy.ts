@@ -56,6 +56,13 @@ async function scoresOf(
   return (await model.scoreBranches(prefix, branches, options)).logProbabilities;
 }
 
+/** Prompts that begin alike stand beside each other: `generate` evaluates once what one has in common with the next. */
+function compareIds(a: TokenIds, b: TokenIds): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) if (a[i] !== b[i]) return a[i]! - b[i]!;
+  return a.length - b.length;
+}
+
 /**
  * Policies may share a model, with different adapters; nobody else sets the model's own adapter meanwhile.
  * @throws IsoproError FILE_UNREADABLE where the model's file cannot be hashed
@@ -77,8 +84,10 @@ export async function localPolicy(
   };
   const inferMany = async (requests: readonly InferRequest[], options: InferOptions = {}): Promise<Reply[]> => {
     const { maxTokens = 256, temperature = 0.25, grammar, signal } = options;
+    const rendered = requests.map(({ messages }) => model.renderChat(messages).tokenIds);
+    const order = [...requests.keys()].sort((a, b) => compareIds(rendered[a]!, rendered[b]!) || a - b);
     const rollouts = model.generate({
-      prompts: requests.map((request) => ({ messages: request.messages, seeds: [request.seed] })),
+      prompts: order.map((i) => ({ tokenIds: rendered[i]!, seeds: [requests[i]!.seed] })),
       samples: 1,
       maxTokens,
       sampling: { temperature },
@@ -89,7 +98,7 @@ export async function localPolicy(
     });
     const replies: Reply[] = [];
     for await (const { promptIndex, text, tokenIds, finish } of rollouts)
-      if (finish !== 'aborted') replies[promptIndex] = { text, tokenIds, finish };
+      if (finish !== 'aborted') replies[order[promptIndex]!] = { text, tokenIds, finish };
     if (requests.some((_, i) => replies[i] === undefined)) throw new IsoproError('ABORTED', 'the reply was cancelled');
     return replies;
   };

@@ -15,6 +15,7 @@ import { evaluate } from '../../src/truth-seeking/run/evaluate.js';
 import { TruthSession } from '../../src/truth-seeking/run/session.js';
 import { digestOfRecord } from '../../src/truth-seeking/run/state.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
+import { textOf } from '../../src/truth-seeking/trajectory.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-said-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -308,9 +309,18 @@ test('trials are of one predictor: another one begins them anew, and one that wa
   const { strategy } = later.state.results[0]!;
   const { id } = later.state.trajectories[0]!.trajectory;
   const own = later.state.trials(strategy, id)!;
+  const known = [own.trials[0]!.answer, ...own.trials[0]!.contextAnswers];
+  const elsewhere = later.state.trajectories.map(({ trajectory }) => textOf(trajectory)).find((text) => !known.includes(text))!;
   const lies: [typeof own, string][] = [
     [{ ...own, trials: own.trials.map((trial) => ({ ...trial, predictorId: 'f'.repeat(64) })) }, 'mixes what several measured'],
     [{ ...own, trials: [] }, 'not as many trials'],
+    // another answer of the run before it than the one that the seed draws
+    [
+      { ...own, trials: own.trials.map((trial) => ({ ...trial, contextAnswers: [elsewhere] })) },
+      'not those that the seed of the run draws',
+    ],
+    [{ ...own, trials: [], unmeasured: ['there is no other answer'] }, 'not those that the seed of the run draws'],
+    [{ ...own, trials: own.trials.map((trial) => ({ ...trial, conditional: [], base: [] })) }, 'not those that the seed of the run draws'],
   ];
   for (const [i, [lie, why]] of lies.entries()) {
     cpSync(at('predicted'), at(`predicted-${i}`), { recursive: true });
@@ -452,8 +462,74 @@ test('answers that go together by a judge’s word need no log-probabilities; th
   const rating = state.rating(state.results[0]!.strategy, state.trajectories[0]!.trajectory.id);
   expect(rating).toMatchObject({ raterId: consistent.id, gradings: 2, failed: {} });
   expect((await judgeTruthRun({ folder: at('consistent'), home })).verdict).toBe('pass');
+  // a rating of fewer trials than the seed draws
+  cpSync(at('consistent'), at('inconsistent'), { recursive: true });
+  cpSync(home, at('home-inconsistent'), { recursive: true });
+  const fewer = async (session: TruthSession): Promise<void> =>
+    session.write({ ...rating!, gradings: 1, replaces: digestOfRecord(rating!) });
+  const [verdict, failure] = await forged('inconsistent', fewer, at('home-inconsistent'));
+  expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining('not those that the seed of the run draws')]);
   const same = await ran('same', config, { judge: consistent });
   expect(same.state.results).toMatchObject([{ value: null, n: 0, skipped: { 'the context holds the answer': 4 } }]);
+});
+
+test('what is asked about several trajectories is asked together, and what two strategies ask is measured once', async () => {
+  const various = named(
+    scriptedPolicy({ name: 'various', reply: (messages) => `${messages.at(-1)!.content.slice(0, 60)} A ball` }),
+    'various',
+  );
+  const rates = scriptedPolicy({
+    name: 'rates',
+    reply: (messages) => `{"score": 0.${messages.at(-1)!.content.length % 10}}`,
+  });
+  const together: number[] = [];
+  const inferMany: Policy['inferMany'] = async (requests, options) => {
+    together.push(requests.length);
+    return Promise.all(requests.map(({ messages, seed }) => rates.infer(messages, { ...options, seed })));
+  };
+  const scored: string[] = [];
+  const scores = scriptedPolicy({ name: 'scores', answers: (text) => ({ ball: (text.length % 7) / 10 + 0.1, red: 0.4, blue: 0.6 }) });
+  const predictor = named(
+    {
+      ...scores,
+      score: async (prefix, targets, options) => {
+        scored.push(`${[...prefix].join()} ${JSON.stringify(targets)}`);
+        return scores.score(prefix, targets, options);
+      },
+    },
+    'scores',
+  );
+  const world = 'world-in-the-loop';
+  const config: TruthConfigInput = {
+    domain: ['urns'],
+    eval: [
+      'qualitative-judge:selfAnswer=false,redTeam=red',
+      'grader:kind=rating',
+      'mutual-predictability:scoring=judge,trials=1',
+      'mutual-predictability:trials=1',
+      'mutual-predictability:trials=1,scoring=conditional',
+      world,
+    ],
+  };
+  const at1 = await ran('one-by-one', config, { evaluated: various, judge: named(rates, 'rates'), predictor });
+  const once = [...scored];
+  expect(new Set(once).size).toBe(once.length);
+  // three outcomes of a problem after the same claims are one call, without claims another one; both prompts of a trial are one each
+  const trials = at1.state.trajectories.flatMap(({ trajectory: { id } }) =>
+    at1.state.results.flatMap(({ strategy }) => at1.state.trials(strategy, id)?.trials ?? []),
+  );
+  const unlike = new Set(trials.map(({ answer, contextAnswers }) => JSON.stringify([answer, contextAnswers])));
+  expect(trials).toHaveLength(8);
+  expect(once).toHaveLength(unlike.size + 4 + 8);
+  for (const { trajectory } of at1.state.trajectories)
+    expect(at1.state.forecasts(at1.state.results.at(-1)!.strategy, trajectory.id)!.forecasts).toHaveLength(3);
+
+  const atOnce = await ran('at-once', config, { evaluated: various, judge: named({ ...rates, inferMany }, 'rates'), predictor });
+  // the stage before the verdict, the verdict, and a verdict of each other strategy
+  expect(together).toEqual([4, 4, 4, 4]);
+  const found = ({ state }: TruthResult) => state.results.map(({ strategy, value, perTrajectory }) => [strategy, value, perTrajectory]);
+  expect(found(atOnce)).toEqual(found(at1));
+  expect((await judgeTruthRun({ folder: at('at-once'), home })).verdict).toBe('pass');
 });
 
 test('a statement and its negation that are both held true are incoherent by what they exceed 1', async () => {

@@ -60,6 +60,8 @@ export function ungradable(problem: Problem): string | null {
 
 /** Two decimals are what anybody means. */
 export const PROBABILITY_GRAMMAR = 'probability ::= "0" ("." [0-9] [0-9]?)? | "1" ("." "0" "0"?)?';
+/** More tokens than a reply has that is bound to a probability and what stands around it, were each of its characters one. */
+export const BOUND_TOKENS = 32;
 /** A stated belief and nothing else. */
 export const BELIEF_GRAMMAR = `root ::= "\\\\${BELIEF_MARK}{" probability "}"\n${PROBABILITY_GRAMMAR}`;
 

@@ -4,7 +4,7 @@ import type { Problem } from '../problem.js';
 import type { Grader } from '../strategies/grader-score.js';
 import { askVerdict, VERDICT_FORM, VERDICT_GRAMMAR } from '../strategies/verdict.js';
 import { textOf, type Trajectory } from '../trajectory.js';
-import { askingForBelief, BELIEF_GRAMMAR, beliefForm, gradeBelief, type Grade } from './belief-grader.js';
+import { askingForBelief, BELIEF_GRAMMAR, beliefForm, BOUND_TOKENS, gradeBelief, type Grade } from './belief-grader.js';
 
 type Asking = Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> & {
   /** Whether replies are bound to the form that they are read in. Default: false. */
@@ -14,7 +14,7 @@ type Asking = Pick<InferOptions, 'seed' | 'maxTokens' | 'signal'> & {
 const bound = ({ isBound = false, ...options }: Asking, grammar: string): InferOptions => ({
   ...options,
   temperature: 0,
-  ...(isBound ? { grammar } : {}),
+  ...(isBound ? { grammar, maxTokens: BOUND_TOKENS } : {}),
 });
 
 /** A model says which belief a text holds, and that is graded by minus its Brier score, in [-1, 0]. */

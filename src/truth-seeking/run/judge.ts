@@ -18,6 +18,7 @@ import { observed } from '../strategies/worlds.js';
 import { trajectory as trajectoryOf } from '../trajectory.js';
 import { evaluate, rangeOf } from './evaluate.js';
 import { domainsOf, readTruthManifest, truthPaths, type TruthStart } from './folder.js';
+import { areDrawn, isRatedAsDrawn } from './drawn-again.js';
 import { answerOf } from './measure.js';
 import { plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import {
@@ -33,6 +34,7 @@ import {
 } from './records.js';
 import { PROBES, readerId } from './reader.js';
 import { digestOfRecord, TruthState } from './state.js';
+import { plainIn, type Plain } from './work.js';
 import { LOCAL_WORLDS } from './worlds.js';
 
 export interface TruthJudgeOptions {
@@ -73,6 +75,8 @@ const same = (a: TruthRecord, b: TruthRecord): boolean => encodePayload(newRecor
 class Asked {
   readonly #problems: ReadonlyMap<string, ProblemRecord>;
   readonly #setups: ReadonlySet<string>;
+  /** Trajectories that stand, by id; null where one has come since. */
+  #plain: ReadonlyMap<string, Plain> | null = null;
   /** Scores that their records do not give, by digest. */
   readonly #wrong = new Map<string, string>();
 
@@ -136,10 +140,10 @@ class Asked {
         checkForecasts(record, state);
         break;
       case 'rating':
-        if (state.trajectory(record.trajectoryId) === undefined) fail('it rates a trajectory that is not there');
-        checkRating(record);
+        this.#rating(record, state);
         break;
     }
+    if (record.kind === 'trajectory') this.#plain = null;
     checkReplaced(record, state);
   }
 
@@ -233,6 +237,22 @@ class Asked {
     if (trials.length + unmeasured.length !== asked.trials) fail('it has not as many trials as its strategy asks for');
     if (asked.target === 'evaluated-question' && trials.some(({ answer }) => answer !== answerOf(own)))
       fail('it predicts another answer than the trajectory gives');
+    if (!areDrawn({ trials, unmeasured }, this.#plainOf(trajectoryId, state), asked, this.start.config.seed))
+      fail('its trials are not those that the seed of the run draws');
+  }
+
+  #rating(record: Extract<TruthRecord, { kind: 'rating' }>, state: TruthState): void {
+    if (state.trajectory(record.trajectoryId) === undefined) fail('it rates a trajectory that is not there');
+    checkRating(record);
+    const asked = STRATEGIES.parse(record.strategy);
+    if (asked.name !== 'mutual-predictability') return;
+    if (!isRatedAsDrawn(record, this.#plainOf(record.trajectoryId, state), asked, this.start.config.seed))
+      fail('its trials are not those that the seed of the run draws');
+  }
+
+  #plainOf(trajectoryId: string, state: TruthState): Plain {
+    this.#plain ??= new Map(plainIn(state).map((each) => [each.record.trajectory.id, each]));
+    return this.#plain.get(trajectoryId) ?? fail('it measures a trajectory that no problem as it is has now');
   }
 
   #trajectory({ setup, trajectory }: Extract<TruthRecord, { kind: 'trajectory' }>, state: TruthState): void {

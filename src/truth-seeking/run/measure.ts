@@ -1,4 +1,6 @@
 /** How probable answers are beside other answers: what mutual predictability is scored of. */
+import { hash } from 'node:crypto';
+import { canonicalJson } from '../../canonical-json.js';
 import { deriveSeed, Random } from '../../random.js';
 import { IsoproError } from '../../errors.js';
 import { questionText } from '../modes/asking.js';
@@ -8,6 +10,7 @@ import { judgedConsistency } from '../strategies/judged-consistency.js';
 import { uselessTrial, type MutualTrial } from '../strategies/mutual-predictability.js';
 import type { StrategyOf } from '../strategies/strategy.js';
 import type { Trajectory } from '../trajectory.js';
+import { setupKey, type Setup } from './records.js';
 
 /** What a policy came to say: steps of its own, not those that it was given. */
 export const answerOf = ({ steps }: Trajectory): string =>
@@ -23,26 +26,40 @@ export interface Answer {
 
 /** Why a trial was not made that another model has to predict. */
 export const NO_OTHER_POLICY = 'there is no other policy';
+/** Why there is nothing to predict, or nothing to predict it from. */
+export const NO_OTHER_ANSWER = 'there is no other answer';
+export const OVERFLOWN = 'context overflow';
 
 /** A measurement, or why there is none. */
 type Measured = { readonly conditional: number[]; readonly base: number[] } | string;
+
+/** What was measured before, by policy and tokens: strategies ask for the same. */
+export type KnownScores = Map<string, readonly number[]>;
+
+interface Measuring {
+  readonly known?: KnownScores;
+  readonly signal?: AbortSignal;
+}
 
 /** The same tokens after two prompts. */
 async function scoredTwice(
   policy: Policy,
   prompts: readonly [withIt: readonly Message[], without: readonly Message[]],
   text: string,
-  signal?: AbortSignal,
+  { known = new Map(), signal }: Measuring,
 ): Promise<Measured> {
   const ids = [...policy.textIds(text)];
   if (ids.length === 0) return { conditional: [], base: [] };
   const found: number[][] = [];
   for (const messages of prompts) {
+    const prefix = [...policy.promptIds(messages)];
+    const key = hash('sha256', canonicalJson([policy.id, prefix, ids]));
     try {
-      const [scores] = await policy.score([...policy.promptIds(messages)], [ids], signal && { signal });
-      found.push([...scores!]);
+      const scores = known.get(key) ?? [...(await policy.score(prefix, [ids], signal && { signal }))[0]!];
+      known.set(key, scores);
+      found.push([...scores]);
     } catch (error) {
-      if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return 'context overflow';
+      if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return OVERFLOWN;
       throw error;
     }
   }
@@ -69,45 +86,63 @@ const prefixed = ([first, ...rest]: readonly Message[], text: string): Message[]
   ...rest,
 ];
 
+/** What would not count is not computed. */
+export const isScored = (trial: MutualTrial): boolean => uselessTrial({ ...trial, conditional: [0], base: [0] }) === null;
+
 export interface MutualParties {
   readonly evaluated: Policy;
   /** Another policy with log-probabilities; null where the run has none. */
   readonly other: Policy | null;
 }
 
-interface Drawn {
+/** What stands in a trial; `Party` is whatever stands for who takes part. */
+export interface Drawn<Party> {
   /** Whose answer is predicted; undefined where there is no other. */
   readonly target: Answer | undefined;
   readonly context: readonly Answer[];
   /** Others, of which some may show how who is predicted answers. */
   readonly rest: readonly Answer[];
   /** In the order in which one of them is taken at random. */
-  readonly parties: readonly Policy[];
+  readonly parties: readonly Party[];
 }
 
-interface DrawFrom {
+export interface DrawFrom {
   readonly seed: bigint;
   readonly purpose: string;
 }
 
-/** What stands in a trial: it follows from the seed, the strategy and the problem. */
-function draw(
+/** From where the trials of a trajectory are drawn. @param strategy as it is written */
+export const drawnFrom = (seed: string, strategy: string, setup: Setup): DrawFrom => ({
+  seed: BigInt(seed),
+  purpose: `truth trials ${strategy} ${setupKey(setup)}`,
+});
+
+/** The trials of an answer: they follow from the seed, the strategy, the problem, and whether there is another policy. */
+export function drawTrials<Party>(
   of: Answer,
   answers: readonly Answer[],
-  { evaluated, other }: MutualParties,
+  { evaluated, other }: { readonly evaluated: Party; readonly other: Party | null },
   strategy: StrategyOf<'mutual-predictability'>,
   { seed: runSeed, purpose }: DrawFrom,
-  sample: number,
-): Drawn {
-  const random = new Random(deriveSeed({ runSeed, purpose, iteration: 0, problemId: of.problem.id, sample }));
-  const others = random.shuffle(answers.filter(({ trajectory }) => trajectory.id !== of.trajectory.id));
-  const parties = random.shuffle([evaluated, ...(other === null ? [] : [other])]);
-  const anyAnswer = random.shuffle([of, ...others])[0]!;
-  const target = strategy.target === 'evaluated-question' ? of : strategy.target === 'random-other' ? others[0] : anyAnswer;
-  const rest = others.filter((each) => each !== target);
-  const context = strategy.context === 'evaluated-question' ? (target === of ? [] : [of]) : rest.slice(0, strategy.contextSize);
-  return { target, context, rest, parties };
+): Drawn<Party>[] {
+  return Array.from({ length: strategy.trials }, (_, sample) => {
+    const random = new Random(deriveSeed({ runSeed, purpose, iteration: 0, problemId: of.problem.id, sample }));
+    const others = random.shuffle(answers.filter(({ trajectory }) => trajectory.id !== of.trajectory.id));
+    const parties = random.shuffle([evaluated, ...(other === null ? [] : [other])]);
+    const anyAnswer = random.shuffle([of, ...others])[0]!;
+    const target = strategy.target === 'evaluated-question' ? of : strategy.target === 'random-other' ? others[0] : anyAnswer;
+    const rest = others.filter((each) => each !== target);
+    const context = strategy.context === 'evaluated-question' ? (target === of ? [] : [of]) : rest.slice(0, strategy.contextSize);
+    return { target, context, rest, parties };
+  });
 }
+
+/** Who predicts; null where there is no other. */
+export const predictorIn = <Party>(
+  { parties: [first] }: Pick<Drawn<Party>, 'parties'>,
+  { evaluated, other }: { readonly evaluated: Party; readonly other: Party | null },
+  { predictor }: Pick<StrategyOf<'mutual-predictability'>, 'predictor'>,
+): Party | null => (predictor === 'evaluated' ? evaluated : predictor === 'random-other' ? other : first!);
 
 /** What a judge makes of the same trials: whether an answer goes together with the others. @throws IsoproError of the judge */
 export async function judgedTrials(
@@ -118,7 +153,7 @@ export async function judgedTrials(
   { signal, isBound = false, ...from }: DrawFrom & { readonly signal?: AbortSignal; readonly isBound?: boolean },
 ): Promise<{ readonly score: number | null; readonly gradings: number; readonly failed: Readonly<Record<string, number>> }> {
   const said = ({ problem, trajectory }: Answer) => ({ question: questionText(problem), answer: answerOf(trajectory) });
-  const drawn = Array.from({ length: strategy.trials }, (_, sample) => draw(of, answers, parties, strategy, from, sample));
+  const drawn = drawTrials(of, answers, parties, strategy, from);
   const trials = drawn.flatMap(({ target, context }) =>
     target === undefined || context.length === 0 ? [] : [{ ...said(target), context: context.map(said) }],
   );
@@ -129,12 +164,12 @@ export async function judgedTrials(
     if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return null;
     throw error;
   });
-  if (found === null) return { score: null, gradings: 0, failed: { 'context overflow': trials.length } };
+  if (found === null) return { score: null, gradings: 0, failed: { [OVERFLOWN]: trials.length } };
   const { 'no trial counts': _, ...failed } = found.skipped;
   return {
     score: found.value,
     gradings: trials.length,
-    failed: { ...failed, ...(alone === 0 ? {} : { 'there is no other answer': alone }) },
+    failed: { ...failed, ...(alone === 0 ? {} : { [NO_OTHER_ANSWER]: alone }) },
   };
 }
 
@@ -147,15 +182,16 @@ export async function mutualTrials(
   answers: readonly Answer[],
   { evaluated, other }: MutualParties,
   strategy: StrategyOf<'mutual-predictability'>,
-  { seed, purpose, signal }: DrawFrom & { readonly signal?: AbortSignal },
+  { seed, purpose, ...measuring }: DrawFrom & Measuring,
 ): Promise<{ readonly trials: MutualTrial[]; readonly unmeasured: string[] }> {
   const trials: MutualTrial[] = [];
   const unmeasured: string[] = [];
-  for (let sample = 0; sample < strategy.trials; sample++) {
-    const { target, context, rest, parties } = draw(of, answers, { evaluated, other }, strategy, { seed, purpose }, sample);
-    const predictor = strategy.predictor === 'evaluated' ? evaluated : strategy.predictor === 'random-other' ? other : parties[0]!;
+  const parties = { evaluated, other };
+  for (const drawn of drawTrials(of, answers, parties, strategy, { seed, purpose })) {
+    const { target, context, rest } = drawn;
+    const predictor = predictorIn(drawn, parties, strategy);
     if (predictor === null) unmeasured.push(NO_OTHER_POLICY);
-    else if (target === undefined || context.length === 0) unmeasured.push('there is no other answer');
+    else if (target === undefined || context.length === 0) unmeasured.push(NO_OTHER_ANSWER);
     else {
       const before = behaviour(rest.filter((each) => !context.includes(each)).slice(0, strategy.behaviourExamples));
       const asked: Message = { role: 'user', content: questionText(target.problem) };
@@ -167,12 +203,14 @@ export async function mutualTrials(
         conditional: [],
         base: [],
       };
-      // what would not count is not computed
-      const useless = uselessTrial({ ...trial, conditional: [0] });
-      const measured =
-        useless !== null
-          ? { conditional: [], base: [] }
-          : await scoredTwice(predictor, [prefixed([...asTurns(context), asked], before), prefixed([asked], before)], trial.answer, signal);
+      const measured = !isScored(trial)
+        ? { conditional: [], base: [] }
+        : await scoredTwice(
+            predictor,
+            [prefixed([...asTurns(context), asked], before), prefixed([asked], before)],
+            trial.answer,
+            measuring,
+          );
       if (typeof measured === 'string') unmeasured.push(measured);
       else trials.push({ ...trial, ...measured });
     }

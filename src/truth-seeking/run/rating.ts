@@ -42,7 +42,8 @@ export function readRatedRows(file: string): RatedRows {
 }
 
 type Rated = Omit<RatingRecord, 'kind' | 'strategy' | 'trajectoryId' | 'replaces'>;
-export type Rater = (problem: Problem, trajectory: Trajectory) => Promise<Rated>;
+/** Asks `policy`, which is whoever rates: as it is, or one of several that wait for each other. */
+export type Rater = (policy: Policy, problem: Problem, trajectory: Trajectory) => Promise<Rated>;
 
 const seedOf = ({ seed }: Pick<TruthConfig, 'seed'>, strategy: string, id: string): bigint =>
   deriveSeed({ runSeed: BigInt(seed), purpose: `truth rating ${strategy}`, iteration: 0, problemId: id, sample: 0 });
@@ -76,12 +77,12 @@ export async function raterOf(
   if (strategy.name === 'grader') {
     const { kind } = strategy;
     if (kind === 'belief') throw new IsoproError('INVALID_ARGUMENT', 'grader: a stated belief needs no judge');
-    return async (problem, trajectory) => {
+    return async (policy, problem, trajectory) => {
       const options = { seed: seedOf(config, id, trajectory.id), isBound };
       const grade = await gradeSafely(() =>
         kind === 'asked-belief'
-          ? askedBelief(judge, problem, trajectory, options)
-          : graderOf(kind, judge, instruction, options)(textOf(trajectory), problem),
+          ? askedBelief(policy, problem, trajectory, options)
+          : graderOf(kind, policy, instruction, options)(textOf(trajectory), problem),
       );
       const about = { raterId: judge.id, error: null, gradings: 1 };
       return grade.ok ? { ...about, score: grade.value, failed: {} } : { ...about, score: null, failed: { [grade.reason]: 1 } };
@@ -90,9 +91,10 @@ export async function raterOf(
   const { name: _, ...how } = strategy;
   const judging: Omit<Judging, 'seed'> = { judge, instruction, config: how, isBound, ...(signal && { signal }) };
   const examples = await bootstrapExamples({ ...judging, seed: seedOf(config, id, 'examples') }, rows?.examples ?? [], rows?.source ?? []);
-  return async (problem, trajectory) => {
+  return async (policy, problem, trajectory) => {
     const candidate = { id: trajectory.id, question: questionText(problem), response: textOf(trajectory) };
-    const { score, error, gradings, failed } = await rate({ ...judging, seed: seedOf(config, id, trajectory.id) }, candidate, examples);
+    const asking = { ...judging, judge: policy, seed: seedOf(config, id, trajectory.id) };
+    const { score, error, gradings, failed } = await rate(asking, candidate, examples);
     return { raterId: judge.id, score, error, gradings, failed: { ...failed } };
   };
 }

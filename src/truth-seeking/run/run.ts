@@ -6,22 +6,20 @@ import { digestOf } from '../domains/domain.js';
 import { Domains, domainId } from '../domains/own.js';
 import { reason } from '../modes/reason.js';
 import { REASONING_MODES } from '../modes/mode.js';
-import { requireCapability, type Policy } from '../policy.js';
-import { needsBeliefs, STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strategy.js';
-import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
+import type { Policy } from '../policy.js';
+import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
 import { readTruthConfig, type BeliefKind, type TruthConfig, type TruthConfigInput } from './config.js';
-import { believerOf, judgeOf, raterFor, readerOf, type Believer } from './believer.js';
+import { believerOf, type Believer } from './believer.js';
 import { evaluate } from './evaluate.js';
 import type { TruthRun, TruthStart } from './folder.js';
-import { judgedTrials, mutualTrials, NO_OTHER_POLICY, type Answer } from './measure.js';
+import { measureAll } from './measurements.js';
 import type { NamedPolicy, TruthPolicies } from './policies.js';
 import { interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import { readerId, readerOfBeliefs } from './reader.js';
-import { isRated, raterOf, readRatedRows } from './rating.js';
+import { readRatedRows } from './rating.js';
 import {
   setupKey,
   type FailureRecord,
-  type MutualTrialsRecord,
   type ProblemRecord,
   type Reader,
   type Setup,
@@ -30,37 +28,12 @@ import {
 } from './records.js';
 import { together } from '../together.js';
 import { TruthSession, type SessionOptions } from './session.js';
-import { digestOfRecord, type TruthState } from './state.js';
+import { digestOfRecord } from './state.js';
+import { answerIn, RECOMPUTE_DEFAULTS, step, type Open, type RecomputeRules, type TruthProgress, type Work } from './work.js';
 import { LOCAL_WORLDS, type Investigator } from './worlds.js';
 
 export type { NamedPolicy, TruthPolicies } from './policies.js';
-
-export const RECOMPUTE = ['never', 'missing', 'always'] as const;
-/** `missing`: what is not there. */
-export type Recompute = (typeof RECOMPUTE)[number];
-
-/**
- * Of world in the loop. `all`: both parts where either is missing; `investigation`: observations alone, where they are missing; `uplift`:
- * log-probabilities where they are missing and observations are there; `upliftblanket`: the same where they are there, too.
- */
-export const WORLD_RECOMPUTE = ['all', 'investigation', 'uplift', 'upliftblanket'] as const;
-export type WorldRecompute = (typeof WORLD_RECOMPUTE)[number];
-
-/** What is done again of a run that is there. Scores follow from the rest and always are up to date. */
-export interface RecomputeRules {
-  readonly trajectories: Recompute;
-  readonly beliefs: Recompute;
-  readonly trials: Recompute;
-  readonly world: WorldRecompute;
-}
-export const RECOMPUTE_DEFAULTS: RecomputeRules = { trajectories: 'missing', beliefs: 'missing', trials: 'missing', world: 'all' };
-
-export const TRUTH_STAGES = ['trajectories', 'beliefs', 'measurements', 'results'] as const;
-export interface TruthProgress {
-  readonly stage: (typeof TRUTH_STAGES)[number];
-  readonly done: number;
-  readonly total: number;
-}
+export { RECOMPUTE, WORLD_RECOMPUTE, type Recompute, type RecomputeRules, type TruthProgress, type WorldRecompute } from './work.js';
 
 export interface RunTruthOptions extends SessionOptions {
   readonly out?: string;
@@ -104,32 +77,6 @@ export async function truthStart(
     config: withoutFolders(config),
   };
 }
-
-const named = <N extends Strategy['name']>(strategies: readonly string[], name: N): StrategyOf<N>[] =>
-  strategies.map((each) => STRATEGIES.parse(each)).filter((each): each is StrategyOf<N> => each.name === name);
-
-/** An open run, and who looks on. */
-interface Open {
-  readonly session: TruthSession;
-  readonly options: Pick<RunTruthOptions, 'signal' | 'onProgress'>;
-}
-
-/** With what works on it. */
-interface Work extends Open {
-  readonly config: TruthConfig;
-  readonly policies: TruthPolicies;
-  readonly recompute: RecomputeRules;
-}
-
-function step({ options: { signal, onProgress } }: Open, stage: TruthProgress['stage'], done: number, total: number): void {
-  if (signal?.aborted === true) throw new IsoproError('ABORTED', 'the run was cancelled', { cause: signal.reason });
-  onProgress?.({ stage, done, total });
-}
-
-const answerIn = (state: TruthState, { trajectory }: TrajectoryRecord): Answer => ({
-  problem: state.problem(trajectory.problemId)!,
-  trajectory,
-});
 
 interface Place {
   readonly setup: Setup;
@@ -208,164 +155,6 @@ async function readAll(work: Work, believer: Believer, reader: Reader): Promise<
     await session.write(...news, { kind: 'beliefs', reader: id, readout, replaces: there === null ? null : digestOfRecord(there) });
   }
   step(work, 'beliefs', all.length, all.length);
-}
-
-/**
- * Trajectories that are to be measured, by id: those that nobody has, and where there are such or several have, those of others too, so
- * that no score mixes what two said.
- */
-function dueFor(
-  all: readonly { readonly record: TrajectoryRecord }[],
-  whose: (trajectoryId: string) => string | undefined,
-  own: string,
-): ReadonlySet<string> {
-  const by = new Map(all.map(({ record: { trajectory } }) => [trajectory.id, whose(trajectory.id)]));
-  const isOne = new Set(by.values()).size === 1;
-  return new Set([...by].flatMap(([id, who]) => (who === undefined || (!isOne && who !== own) ? [id] : [])));
-}
-
-/** Who predicted, as `dueFor` takes it: `own` where nobody else did, nobody where a policy that is there now was missing. */
-function predictedBy({ evaluated, predictor }: TruthPolicies, { predictor: asked }: StrategyOf<'mutual-predictability'>, own: string) {
-  const parties = [...(asked === 'random-other' ? [] : [evaluated]), ...(asked === 'evaluated' || predictor === null ? [] : [predictor])];
-  const ids = new Set(parties.map(({ id }) => id));
-  return (made: MutualTrialsRecord | null): string | undefined => {
-    if (made === null || (predictor !== null && made.unmeasured.includes(NO_OTHER_POLICY))) return undefined;
-    const strangers = made.trials.map(({ predictorId }) => predictorId).filter((id) => !ids.has(id));
-    return strangers.length === 0 ? own : [...new Set(strangers)].sort().join(' ');
-  };
-}
-
-/** What strategies need beside beliefs. */
-async function measureAll(work: Work, strategies: readonly string[], investigator: Investigator): Promise<void> {
-  const { session, config, policies, recompute, options } = work;
-  const { state } = session;
-  const signal = options.signal && { signal: options.signal };
-  const plain = state.setups.flatMap((setup) => {
-    const records = state.of(setup, 'plain');
-    const answers = records.map((record) => answerIn(state, record));
-    return records.map((record) => ({ setup, record, answers }));
-  });
-  const mutual = recompute.trials === 'never' ? [] : named(strategies, 'mutual-predictability');
-  const world = named(strategies, 'world-in-the-loop');
-  const rated = recompute.trials === 'never' ? [] : strategies.map((each) => STRATEGIES.parse(each)).filter(isRated);
-  const total = plain.length * (mutual.length + world.length + rated.length);
-  let done = 0;
-  for (const strategy of mutual) {
-    const id = STRATEGIES.format(strategy);
-    const parties = { evaluated: policies.evaluated, other: policies.predictor };
-    const isJudged = strategy.scoring === 'judge';
-    if (strategy.predictor !== 'random-other' && !isJudged) requireCapability(policies.evaluated, 'logprobs');
-    const predicted = predictedBy(policies, strategy, 'own');
-    const due = isJudged
-      ? dueFor(plain, (trajectoryId) => state.rating(id, trajectoryId)?.raterId, judgeOf(policies).id)
-      : dueFor(plain, (trajectoryId) => predicted(state.trials(id, trajectoryId)), 'own');
-    for (const { setup, record, answers } of plain) {
-      step(work, 'measurements', done++, total);
-      const there = isJudged ? state.rating(id, record.trajectory.id) : state.trials(id, record.trajectory.id);
-      if (!due.has(record.trajectory.id) && recompute.trials === 'missing') continue;
-      const how = { seed: BigInt(config.seed), purpose: `truth trials ${id} ${setupKey(setup)}`, ...signal };
-      const isBound = config.verdicts === 'bound';
-      if (isJudged) {
-        const judge = judgeOf(policies);
-        const rating = await judgedTrials(answerIn(state, record), answers, { ...parties, judge }, strategy, { ...how, isBound });
-        const about = { strategy: id, trajectoryId: record.trajectory.id, raterId: judge.id, error: null };
-        await session.write({ kind: 'rating', ...about, ...rating, replaces: there === null ? null : digestOfRecord(there) });
-        continue;
-      }
-      const found = await mutualTrials(answerIn(state, record), answers, parties, strategy, how);
-      await session.write({
-        kind: 'mutual_trials',
-        strategy: id,
-        trajectoryId: record.trajectory.id,
-        trials: found.trials.map((each) => ({
-          ...each,
-          contextAnswers: [...each.contextAnswers],
-          conditional: [...each.conditional],
-          base: [...each.base],
-        })),
-        unmeasured: found.unmeasured,
-        replaces: there === null ? null : digestOfRecord(there),
-      });
-    }
-  }
-  for (const strategy of rated) {
-    const id = STRATEGIES.format(strategy);
-    const by = raterFor(strategy, policies);
-    const ratings = dueFor(plain, (trajectoryId) => state.rating(id, trajectoryId)?.raterId, by.id);
-    const due = plain.filter(({ record }) => recompute.trials === 'always' || ratings.has(record.trajectory.id));
-    if (due.length === 0) continue;
-    const rows = config.examples === undefined || strategy.name === 'grader' ? null : readRatedRows(config.examples);
-    const rater = await raterOf(strategy, id, by, config, rows, options.signal);
-    for (const { record } of due) {
-      step(work, 'measurements', done++, total);
-      const there = state.rating(id, record.trajectory.id);
-      const { problem, trajectory } = answerIn(state, record);
-      const rating = await rater(problem, trajectory);
-      const replaces = there === null ? null : digestOfRecord(there);
-      await session.write({ kind: 'rating', strategy: id, trajectoryId: trajectory.id, ...rating, replaces });
-    }
-  }
-  for (const strategy of world) {
-    const forecaster = policies.predictor ?? readerOf(policies);
-    const id = STRATEGIES.format(strategy);
-    const due = dueFor(plain, (trajectoryId) => state.forecasts(id, trajectoryId)?.forecasterId, forecaster.id);
-    // what is forecast of a problem without anybody's claims is the same for all trajectories about it
-    const known = new Map<string, Map<string, readonly number[]>>();
-    for (const { record } of plain) {
-      step(work, 'measurements', done++, total);
-      const { id: trajectoryId, problemId } = record.trajectory;
-      const base = known.get(problemId) ?? new Map<string, readonly number[]>();
-      known.set(problemId, base);
-      await lookAndForecast(work, strategy, record, forecaster, investigator, { isDue: due.has(trajectoryId), known: base });
-    }
-  }
-  step(work, 'measurements', total, total);
-}
-
-async function lookAndForecast(
-  { session, recompute: { world }, options: { signal } }: Work,
-  strategy: StrategyOf<'world-in-the-loop'>,
-  record: TrajectoryRecord,
-  forecaster: Policy,
-  investigator: Investigator,
-  { isDue, known }: { readonly isDue: boolean; readonly known: Map<string, readonly number[]> },
-): Promise<void> {
-  const { state } = session;
-  const id = STRATEGIES.format(strategy);
-  const trajectoryId = record.trajectory.id;
-  const answer = answerIn(state, record);
-  const [seen, forecast] = [state.observations(trajectoryId), state.forecasts(id, trajectoryId)];
-  const looks = world === 'all' ? seen === null || forecast === null : world === 'investigation' && seen === null;
-  if (looks) {
-    const observations = await investigator.investigate(answer.problem, answer.trajectory, signal);
-    if (observations === null) return;
-    await session.write({
-      kind: 'observations',
-      trajectoryId,
-      investigator: investigator.id,
-      observations: observations.map(({ question, outcome }) => ({ question, outcome })),
-      replaces: seen === null ? null : digestOfRecord(seen),
-    });
-  }
-  const now = state.observations(trajectoryId);
-  if (world === 'investigation' || now === null) return;
-  if (!looks && !isDue && world !== 'upliftblanket') return;
-  const { problem, trajectory } = answer;
-  const found = await forecastOutcomes(forecaster, strategy.template, problem, trajectory, now.observations, {
-    known,
-    ...(signal && { signal }),
-  });
-  const made = found.filter((each) => typeof each !== 'string');
-  await session.write({
-    kind: 'forecasts',
-    strategy: id,
-    trajectoryId,
-    forecasterId: forecaster.id,
-    observations: digestOfRecord(now),
-    forecasts: made.map(({ conditional, base }) => ({ conditional: [...conditional], base: [...base] })),
-    unmeasured: found.filter((each) => typeof each === 'string'),
-    replaces: forecast === null ? null : digestOfRecord(forecast),
-  });
 }
 
 /** Scores of every setup under every strategy that was asked for, now or before, as the records come to; only what changed is written. */

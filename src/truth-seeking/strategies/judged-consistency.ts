@@ -2,7 +2,7 @@
 import { mean } from '../../statistics/index.js';
 import type { InferOptions, Policy } from '../policy.js';
 import { meanScore, SkipCount, type Score } from '../score.js';
-import { askVerdict, VERDICT_FORM, VERDICT_GRAMMAR } from './verdict.js';
+import { askVerdict, BOUND_VERDICT, VERDICT_FORM } from './verdict.js';
 
 export interface ConsistencyTrial {
   readonly question: string;
@@ -31,7 +31,7 @@ export async function judgedConsistency(
       const verdict = await askVerdict(judge, [{ role: 'user', content }], {
         ...options,
         temperature: 0,
-        ...(isBound ? { grammar: VERDICT_GRAMMAR } : {}),
+        ...(isBound ? BOUND_VERDICT : {}),
       });
       if (verdict.ok) scores.push(verdict.score);
       else skipped.add(verdict.error);

@@ -10,7 +10,7 @@ import { overWordings } from '../beliefs/belief.js';
 import type { InferOptions, Message, Policy } from '../policy.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
 import { bootstrapSizes, FEW_SHOT_ORDERS, gradings } from './judging.js';
-import { askVerdict, VERDICT_FORM, VERDICT_GRAMMAR, type Verdict } from './verdict.js';
+import { askVerdict, BOUND_VERDICT, VERDICT_FORM, type Verdict } from './verdict.js';
 
 /** Which stages come between the candidate and the verdict; each has those before it. */
 export const RED_TEAM_MODES = ['none', 'red', 'red-blue', 'red-blue-resolution'] as const;
@@ -107,7 +107,7 @@ async function gradeOnce(of: Judging, candidate: Candidate, examples: readonly R
   if (stages >= 2) await stage('Defend the response against that: which objections do not hold, and why?');
   if (stages >= 3) await stage('Weigh both sides: which objections remain, and how much do they matter?');
   messages.push({ role: 'user', content: `${stages === 0 ? `${given}\n\n` : ''}Rate the response. ${VERDICT_FORM}` });
-  return askVerdict(judge, messages, { ...options, ...(isBound ? { grammar: VERDICT_GRAMMAR } : {}) });
+  return askVerdict(judge, messages, { ...options, ...(isBound ? BOUND_VERDICT : {}) });
 }
 
 /** All orders of so many things, in the order of their places; where there are too many, as many as that drawn, none twice. */

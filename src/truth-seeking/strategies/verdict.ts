@@ -1,6 +1,6 @@
 /** A judge's verdict: the last JSON object of its reply, strict, since a number that is read out of prose is learned as prose. */
 import { z } from 'zod';
-import { PROBABILITY_GRAMMAR } from '../graders/belief-grader.js';
+import { BOUND_TOKENS, PROBABILITY_GRAMMAR } from '../graders/belief-grader.js';
 import type { InferOptions, Message, Policy } from '../policy.js';
 
 /** `score` from 0 to 1, 1 being best; members beside the two are let be. */
@@ -52,6 +52,9 @@ export function readVerdict(text: string): Verdict {
 
 /** A verdict without its reason, and nothing else. */
 export const VERDICT_GRAMMAR = `root ::= "{\\"score\\": " probability "}"\n${PROBABILITY_GRAMMAR}`;
+
+/** How a reply is asked for that is such a verdict. */
+export const BOUND_VERDICT = { grammar: VERDICT_GRAMMAR, maxTokens: BOUND_TOKENS } as const;
 
 /** Ends what a judge is asked. */
 export const VERDICT_FORM = 'End with one line of JSON: {"score": X, "reason": "one sentence"}, where X is a number from 0 to 1.';

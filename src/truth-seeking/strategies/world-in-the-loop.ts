@@ -5,6 +5,7 @@ import { questionText } from '../modes/asking.js';
 import { requireCapability, type Message, type Policy } from '../policy.js';
 import type { Problem } from '../problem.js';
 import { meanScore, SkipCount, type Groups, type Score } from '../score.js';
+import { scoreTogether } from '../score-together.js';
 import { textOf, type Trajectory } from '../trajectory.js';
 import { uplift } from './mutual-predictability.js';
 import type { ForecastTemplate } from './strategy.js';
@@ -63,23 +64,30 @@ export async function forecastOutcomes(
   { signal, known = new Map() }: { readonly signal?: AbortSignal; readonly known?: Map<string, readonly number[]> } = {},
 ): Promise<(OutcomeForecast | string)[]> {
   requireCapability(forecaster, 'logprobs');
-  const score = async (report: string, { question, outcome }: Observation): Promise<readonly number[]> => {
-    const prefix = forecaster.promptIds(forecastMessages(template, problem, report, question));
-    const [logprobs] = await forecaster.score(prefix, [forecaster.textIds(outcome)], signal && { signal });
-    return Array.from(logprobs!);
-  };
-  const found: (OutcomeForecast | string)[] = [];
-  for (const observation of observations) {
+  const forecast = async (report: string, asked: readonly Observation[]): Promise<(readonly number[] | null)[]> => {
+    const targets = asked.map(({ question, outcome }) => ({
+      prefix: forecaster.promptIds(forecastMessages(template, problem, report, question)),
+      target: forecaster.textIds(outcome),
+    }));
     try {
-      const base = known.get(observation.question) ?? (await score(NOTHING, observation));
-      known.set(observation.question, base);
-      found.push({ conditional: await score(textOf(of), observation), base });
+      return (await scoreTogether(forecaster, targets, signal && { signal })).map((each) => Array.from(each));
     } catch (error) {
       if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
-      found.push('context overflow');
+      if (asked.length === 1) return [null];
+      // one that does not fit ends its own forecast, and nobody else's
+      const alone: (readonly number[] | null)[] = [];
+      for (const each of asked) alone.push(...(await forecast(report, [each])));
+      return alone;
     }
-  }
-  return found;
+  };
+  const unknown = observations.filter(({ question }) => !known.has(question));
+  for (const [i, base] of (await forecast(NOTHING, unknown)).entries()) if (base !== null) known.set(unknown[i]!.question, base);
+  const asked = observations.filter(({ question }) => known.has(question));
+  const found = new Map((await forecast(textOf(of), asked)).map((conditional, i) => [asked[i]!, conditional]));
+  return observations.map((observation) => {
+    const [conditional, base] = [found.get(observation) ?? null, known.get(observation.question)];
+    return conditional === null || base === undefined ? 'context overflow' : { conditional, base };
+  });
 }
 
 /** Mean uplift over the outcomes of each trajectory, nats of each of their tokens or of a whole one; higher is better. */
