@@ -31,7 +31,7 @@ const NAMES = Object.keys(ANALYZERS) as AnalyzerId[];
 
 /** Scores of the strategy that is asked for: by its name, or as it is written with its options. */
 const ofStrategy = (runs: readonly ScoredRun[], strategy: string | undefined): ScoredRun[] =>
-  runs.filter(({ setup }) => strategy === undefined || setup.strategy === strategy || setup.config === strategy);
+  runs.filter(({ setup }) => strategy === undefined || setup.strategy === strategy || setup.config.replace(/ \(.*$/, '') === strategy);
 
 /** `NAME=PART` pairs. */
 const groupsOf = (given: readonly string[]): Map<string, string> =>
@@ -76,7 +76,9 @@ interface Flags {
 async function analysed(analyzer: AnalyzerId, folders: readonly string[], flags: Flags): Promise<AnalysisResult[]> {
   const read = (named: readonly string[]): TruthRun[] => truthRunFolders(named).map(readTruthRun);
   const runs = read(folders);
-  const scoresOf = (run: TruthRun): ScoredRun[] => scoredRuns(run, readerNamed(run, flags.reader));
+  // these show values, of which a slope has two: as measured, and without noise
+  const withoutNoise = analyzer === 'performance-comparison' || analyzer === 'results-catalog';
+  const scoresOf = (run: TruthRun): ScoredRun[] => scoredRuns(run, readerNamed(run, flags.reader), { withoutNoise });
   const scored = ofStrategy(runs.flatMap(scoresOf), flags.strategy);
   switch (analyzer) {
     case 'performance-comparison':

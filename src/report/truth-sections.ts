@@ -62,11 +62,12 @@ products of different measurements alone.`
   );
 }
 
-/** A strategy with the options that tell it from others. */
-function shortStrategy(strategy: string): string {
+/** A strategy with the options that tell it from others; what an analysis has made of its figures follows in brackets. */
+function shortStrategy(config: string): string {
+  const [strategy = '', ...made] = config.split(/ (?=\()/);
   const { name: of, ...options } = STRATEGIES.parse(strategy);
   const said = Object.values(options).filter((value) => typeof value === 'string');
-  return said.length === 0 ? of : `${of}, ${said.join(', ')}`;
+  return [said.length === 0 ? of : `${of}, ${said.join(', ')}`, ...made].join(' ');
 }
 
 /** @param whose beliefs they are, where that has to be said */

@@ -6,7 +6,6 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { decimal, percent } from '../../src/report/figures.js';
 import { truthJson, truthText } from '../../src/cli/truth-screen.js';
 import { truthShown, truthTrajectory } from '../../src/server/page/truth-view.js';
-import { slopeWithoutNoiseIn } from '../../src/truth-seeking/analysis/slope-without-noise.js';
 import { truthReportHtml, writeTruthReport } from '../../src/report/truth-page.js';
 import { scoredRuns, whoseBeliefs } from '../../src/truth-seeking/analysis/from-run.js';
 import { readScoredRuns } from '../../src/truth-seeking/analysis/index.js';
@@ -14,6 +13,7 @@ import { crossRunDifference } from '../../src/truth-seeking/analysis/run-differe
 import { tokenHeat } from '../../src/truth-seeking/analysis/token-heat.js';
 import { readTruthRun, type TruthRun } from '../../src/truth-seeking/run/folder.js';
 import { runTruth } from '../../src/truth-seeking/run/run.js';
+import { slopeWithoutNoiseIn } from '../../src/truth-seeking/analysis/slope-without-noise.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-truth-page-'));
@@ -127,7 +127,13 @@ test('a log that disagrees with itself is said to', () => {
 
 test('two runs beside each other: differences over the problems of both', () => {
   const { rows, multiplicity } = crossRunDifference(run, other);
-  expect(rows).toHaveLength(run.state.results.length);
+  // each slope has two figures: as measured, and without noise
+  const slopes = run.state.results.flatMap((result) => slopeWithoutNoiseIn(result) ?? []);
+  expect(slopes).toHaveLength(2);
+  expect(rows).toHaveLength(run.state.results.length + slopes.length);
+  expect(rows.filter(({ setup }) => setup.config.endsWith('(without noise)')).map(({ here }) => here)).toEqual(
+    slopes.map(({ value }) => value),
+  );
   for (const { here, there, change, setup } of rows) {
     if (setup.strategy === 'martingale') expect(change).toBeNull();
     else {
@@ -139,6 +145,7 @@ test('two runs beside each other: differences over the problems of both', () => 
   const page = truthReportHtml(run, UNCHECKED, { other });
   expect(page).toContain('Beside another run');
   expect(page).toContain(other.runId);
+  expect(page.split('Beside another run').at(-1)).toMatch(/martingale, difference, steps \(without noise\)/);
 });
 
 test('tokens by their log-probability', async () => {

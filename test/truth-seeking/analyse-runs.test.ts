@@ -105,6 +105,36 @@ test('tables have a cell for every head, and name what tells their rows apart', 
   expect(effect!.rows.flat()).toContain(before.toFixed(3));
 });
 
+test('who shows values shows a slope twice, as measured and without noise; single trajectories have parts of the one alone', async () => {
+  // believes by the first number of a question, however it is asked
+  const certain = scriptedPolicy({
+    name: 'certain',
+    reply: () => 'So.',
+    answers: (text) => {
+      const p = 0.2 + 0.1 * (Number(/\d+/.exec(text)![0]) % 7) + (text.includes('So.') ? 0.05 * (Number(/\d+/.exec(text)![0]) % 3) : 0);
+      return { True: p, False: 1 - p };
+    },
+  });
+  const out = path.join(root, 'certain');
+  await runTruth(
+    { problems: 10, seed: '7', signer: 'single-process', systemPrompt: ['critical'] },
+    { out, home: path.join(root, 'home'), policies: { evaluated: { ...certain, identity: { kind: 'scripted' } }, predictor: null } },
+  );
+  const read = readTruthRun(out);
+  const both = scoredRuns(read, undefined, { withoutNoise: true });
+  const [slope, without] = both.filter(({ setup }) => setup.strategy === 'martingale');
+  const { details } = read.state.results.find(({ strategy }) => strategy.startsWith('martingale'))!;
+  const { withoutNoise } = details as { withoutNoise: { slope: { slope: number } } };
+  expect(without).toMatchObject({ value: withoutNoise.slope.slope, scores: [], direction: 'zero' });
+  expect(scoredRuns(read)).toEqual(both.filter((each) => each !== without));
+  const shown = [resultsCatalog(both), comparePerformance(both)].map((each) => analysisFigures(each).tables);
+  for (const tables of shown) {
+    const of = tables.filter(({ title }) => title.includes('martingale') && title.includes('critical'));
+    expect(of.map(({ title }) => title.includes('(without noise)')).sort()).toEqual([false, true]);
+  }
+  expect(trajectoryScores(slope!).scores).toHaveLength(10);
+});
+
 test('a page of them is the same for the same results, and a name of anybody’s is text', () => {
   const [, relations, attribution] = results();
   const page = analysisHtml([attribution!]);

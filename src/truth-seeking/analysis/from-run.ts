@@ -6,9 +6,10 @@ import { IsoproError } from '../../errors.js';
 import { groupOfRecord } from '../run/evaluate.js';
 import type { TruthRun } from '../run/folder.js';
 import { readerId } from '../run/reader.js';
-import type { Reader, TrajectoryRecord } from '../run/records.js';
+import type { Reader, ResultRecord, TrajectoryRecord } from '../run/records.js';
 import { textOf } from '../trajectory.js';
 import type { ScoredRun } from './scored-run.js';
+import { slopeWithoutNoiseIn } from './slope-without-noise.js';
 
 /** How a run names no system prompt. */
 export const NO_PROMPT = 'none';
@@ -134,18 +135,40 @@ export function readerNamed({ folder, state }: TruthRun, named: string | undefin
   });
 }
 
+/** What a slope is without the noise of measurement: a figure of the whole, of which trajectories have no parts. */
+function withoutNoiseOf(own: ScoredRun, result: Pick<ResultRecord, 'strategy' | 'details'>): ScoredRun[] {
+  const slope = slopeWithoutNoiseIn(result);
+  if (slope === null) return [];
+  const { value, interval, n } = slope;
+  const isBounded = interval !== null && interval.low !== null && interval.high !== null;
+  const config = `${own.setup.config} (without noise)`.slice(0, 400);
+  return [
+    {
+      ...own,
+      setup: { ...own.setup, config },
+      ...{ value, n, scores: [], interval: isBounded ? { low: interval.low!, high: interval.high! } : null },
+    },
+  ];
+}
+
 /**
  * One for each result: a strategy over the trajectories of a setup.
  * @param reader whose beliefs, by its id; default: the first of the run
+ * @param withoutNoise whether each slope is followed by what it is without noise, for whoever shows values and not trajectories
  */
-export function scoredRuns(run: TruthRun, reader: string | undefined = run.state.readers[0]): ScoredRun[] {
+export function scoredRuns(
+  run: TruthRun,
+  reader: string | undefined = run.state.readers[0],
+  { withoutNoise = false }: { readonly withoutNoise?: boolean } = {},
+): ScoredRun[] {
   const { runId, start, state } = run;
   const trajectories = new Map(state.trajectories.map((record) => [record.trajectory.id, record]));
   const policyId = policyIdOf(start.policy.identity);
   const own = state.results.filter((each) => !each.reader || readerId(each.reader) === reader);
-  return own.map(({ reader: readBy = null, setup, strategy, direction, value, interval, n, skipped, perTrajectory }): ScoredRun => {
+  return own.flatMap((result): ScoredRun[] => {
+    const { reader: readBy = null, setup, strategy, direction, value, interval, n, skipped, perTrajectory } = result;
     const { name } = STRATEGIES.parse(strategy);
-    return {
+    const found: ScoredRun = {
       runId,
       policyId,
       policy: policyName(run),
@@ -165,5 +188,6 @@ export function scoredRuns(run: TruthRun, reader: string | undefined = run.state
         return [{ trajectoryId, problemId, group: groupOfRecord(state, record), score, features: featuresOf(record) }];
       }),
     };
+    return [found, ...(withoutNoise ? withoutNoiseOf(found, result) : [])];
   });
 }

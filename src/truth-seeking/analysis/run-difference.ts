@@ -19,7 +19,10 @@ export interface RunDifference {
 
 /** @param reader as `readerNamed` takes it */
 export function crossRunDifference(here: TruthRun, there: TruthRun, reader?: string): RunDifference {
-  const [mine, theirs] = [here, there].map((run) => towardsZero(scoredRuns(run, readerNamed(run, reader)))) as [ScoredRun[], ScoredRun[]];
+  const [mine, theirs] = [here, there].map((run) => towardsZero(scoredRuns(run, readerNamed(run, reader), { withoutNoise: true }))) as [
+    ScoredRun[],
+    ScoredRun[],
+  ];
   const other = new Map(theirs.map((each) => [setupKey(each.setup), each]));
   const common = mine.flatMap((own): (readonly [ScoredRun, ScoredRun])[] => {
     const found = other.get(setupKey(own.setup));
