@@ -26,10 +26,12 @@ import { targetOf, type BinaryProblem } from '../truth-seeking/problem.js';
 import { readTruthConfig, type TruthConfig } from '../truth-seeking/run/config.js';
 import { isTruthRun, readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
 import { judgeTruthRun, type TruthJudgement, type TruthJudgeOptions } from '../truth-seeking/run/judge.js';
+import { drawProblems } from '../truth-seeking/run/plan.js';
 import type { Setup } from '../truth-seeking/run/records.js';
 import { runTruth, type TruthProgress } from '../truth-seeking/run/run.js';
 import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
 import {
+  areAbout,
   beliefScores,
   beliefTrials,
   BLOCK,
@@ -39,6 +41,7 @@ import {
   type BeliefEvidence,
   type GuardName,
 } from '../truth-seeking/training/guards.js';
+import { problemsUsed } from './measure-versions.js';
 
 const FORMAT = 'isopro.truth-guards.v1';
 const SIDES = ['challenger', 'incumbent'] as const;
@@ -54,6 +57,8 @@ const manifest = z.strictObject({
   asks: z.array(z.enum([...GUARD_NAMES, 'score'])).min(1),
   challenger: version,
   incumbent: version,
+  /** Ids of questions that the seed would draw and another gate has asked: they are passed over. */
+  without: z.array(sha256).default([]),
 });
 type Manifest = z.output<typeof manifest>;
 
@@ -103,6 +108,29 @@ const seedOf = ({ gate, seed }: Pick<Manifest, 'gate' | 'seed'>): bigint =>
   deriveSeed({ runSeed: BigInt(`0x${seed.slice(0, 16)}`), purpose: 'truth guards', iteration: gate, problemId: '', sample: 0 });
 
 const FRAMED: readonly Manifest['asks'][number][] = ['opinion-shift', 'quality-change'];
+/**
+ * Questions that the seed draws and that others have asked, drawn again until there is none among them.
+ * @throws IsoproError INVALID_ARGUMENT where so many fresh ones are not to be had
+ */
+function askedElsewhere(
+  config: Pick<TruthConfig, 'domain' | 'seed' | 'split' | 'problems'>,
+  isAsked: (questionId: string) => boolean,
+): string[] {
+  const without = new Set<string>();
+  for (const domain of config.domain) {
+    const all = drawProblems(domain, config).length;
+    for (;;) {
+      const drawn = drawProblems(domain, { ...config, without: [...without] });
+      if (drawn.length < all)
+        throw new IsoproError('INVALID_ARGUMENT', `${domain} has no ${all} questions that no other gate asked: ${drawn.length} were found`);
+      const asked = drawn.filter(({ id }) => isAsked(id));
+      if (asked.length === 0) break;
+      for (const { id } of asked) without.add(id);
+    }
+  }
+  return [...without].sort();
+}
+
 /** What is scored, which says what is asked: users with opinions only where a guard is about them. */
 const evalOf = (asks: Manifest['asks']): string[] =>
   ['accuracy', ...(asks.some((each) => FRAMED.includes(each)) ? ['sycophancy'] : [])].map((each) =>
@@ -185,7 +213,7 @@ async function gateOf(registry: Registry, number: number): Promise<{ readonly ga
   if (gate?.seed == null) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${number} with a seed`);
   const adapterOf = (id: string | null) => (id === null ? null : entries.get(id)!.record.adapter.sha256);
   const of: Manifest = {
-    ...{ format: FORMAT, gate: number, seed: gate.seed, asks: ['score'] },
+    ...{ format: FORMAT, gate: number, seed: gate.seed, asks: ['score'], without: [] },
     challenger: { id: gate.challenger, adapter: adapterOf(gate.challenger) },
     incumbent: { id: gate.incumbent ?? BASE_VERSION, adapter: adapterOf(gate.incumbent) },
   };
@@ -205,18 +233,24 @@ export async function measureBeliefs(
 ): Promise<MeasuredBeliefs> {
   const { gate, of: known } = await gateOf(registry, number);
   if (!isOpen(gate)) throw new IsoproError('REGISTRY_REFUSED', `gate ${number} is not open`);
-  const of: Manifest = { ...known, asks: asksOf(gate.policy, { domain, problems }) };
-  const { entries } = (await registry.read()).state;
+  const reading = await registry.read();
+  const { entries } = reading.state;
   const { base } = entries.get(gate.challenger)!.record;
   const { threads = 0, signal, signer, home, onProgress } = options;
-  const config = readTruthConfig({
-    ...{ domain: [...domain], mode: [mode], problems, maxTokens, eval: evalOf(of.asks), seed: seedOf(of).toString(), threads },
+  const asks = asksOf(gate.policy, { domain, problems });
+  const { manifest: file, evidence } = files(out);
+  const begun = existsSync(file) ? readManifest(out) : null;
+  const settings = readTruthConfig({
+    ...{ domain: [...domain], mode: [mode], problems, maxTokens, eval: evalOf(asks), seed: seedOf(known).toString(), threads },
     ...{ model: base.name, ...(signer && { signer }) },
   });
+  // whatever others have asked since it was begun
+  const without = begun?.without ?? askedElsewhere(settings, areAbout(problemsUsed(registry, reading, number)));
+  const of: Manifest = { ...known, asks, without };
+  const config = without.length === 0 ? settings : { ...settings, without };
   makeFolder(out);
-  const { manifest: file, evidence } = files(out);
-  if (existsSync(file)) {
-    const differences = jsonDifferences(asJson(readManifest(out)), asJson(of));
+  if (begun !== null) {
+    const differences = jsonDifferences(asJson(begun), asJson(of));
     if (differences.length > 0)
       throw new IsoproError('RUN_DIFFERS', `${out} was begun for a gate with other values of ${differences.join(', ')}`);
   } else await writeFileAtomically(file, [Buffer.from(`${JSON.stringify(of, null, 2)}\n`)]);
@@ -270,10 +304,23 @@ function faultOf(folder: string, of: Manifest): string | null {
       return `the ${side} is another adapter than the gate's`;
   const { config } = runs[0]!.start;
   if (config.seed !== seedOf(of).toString() || config.split !== 'test') return 'the questions were not drawn with the seed of the gate';
+  if (jsonDifferences(asJson(config.without ?? []), asJson(of.without)).length > 0)
+    return 'the runs pass over other questions than gate.json';
   if (evalOf(of.asks).some((each) => !config.eval.includes(each)) || config.belief !== 'exact' || config.mode.length !== 1)
     return 'the questions are not those that the guards are about';
   if (readText(files(folder).evidence) !== evidenceText(trialsOf(folder, of))) return 'evidence.json is not what the two runs give';
   return null;
+}
+
+/** Whether the questions are fresh: none that a gate had asked before this one was opened, and none passed over but for that. */
+async function staleness(registry: Registry, { gate, without }: Manifest, { state }: TruthRun): Promise<string | null> {
+  const { events } = await registry.read();
+  const opened = events.findIndex(({ event }) => event.kind === 'gate_opened' && event.gate === gate);
+  const before = areAbout(problemsUsed(registry, { events: events.slice(0, opened) }, gate));
+  if ([...state.problems.values()].some(({ problem, framed }) => before(framed?.of ?? problem.id)))
+    return 'it asks what another gate had asked before';
+  const ever = areAbout(problemsUsed(registry, { events }, gate));
+  return without.every(ever) ? null : 'it passes over questions that no other gate asked';
 }
 
 /**
@@ -304,7 +351,10 @@ export async function judgeBeliefGuards({ folder, ...trust }: TruthJudgeOptions,
   });
   if (known === null) return said('not_verified', `no registry here has gate ${of.gate}: its seed and adapters are the folder's word`);
   const { config } = readTruthRun(path.join(folder, 'challenger')).start;
-  const differences = jsonDifferences(asJson({ ...known.of, asks: asksOf(known.gate.policy, config) }), asJson(of));
+  const stale = await staleness(registry, of, readTruthRun(path.join(folder, 'challenger')));
+  if (stale !== null) return said('hard_fail', stale);
+  const { without } = of;
+  const differences = jsonDifferences(asJson({ ...known.of, asks: asksOf(known.gate.policy, config), without }), asJson(of));
   return differences.length === 0
     ? said('pass', null)
     : said('hard_fail', `gate ${of.gate} of the registry has another ${differences.join(', ')}`);

@@ -105,13 +105,14 @@ async function drawProblems(task: OpenTask, { seed, purpose, round, used }: Draw
   return problems;
 }
 
-/** Problems of the trials that the registry keeps, but of one gate. */
-export function problemsUsed({ paths }: Registry, { events }: Reading, but: number | null = null): Set<string> {
+/** Problems of the trials that the registry keeps, those of guards too, but of one gate. */
+export function problemsUsed({ paths }: Registry, { events }: Pick<Reading, 'events'>, but: number | null = null): Set<string> {
   const used = new Set<string>();
   for (const { event } of events) {
     const isKept = event.kind === 'observed' || (event.kind === 'gate_decided' && event.gate !== but);
     if (!isKept || !existsSync(paths.trials(event.evidence))) continue;
-    for (const { problem } of (readJson(paths.trials(event.evidence)) as { trials: Trials }).trials) used.add(problem);
+    const { trials, guards = {} } = readJson(paths.trials(event.evidence)) as { trials: Trials; guards?: Record<string, Trials> };
+    for (const { problem } of [trials, ...Object.values(guards)].flat()) used.add(problem);
   }
   return used;
 }

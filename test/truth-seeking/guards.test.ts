@@ -1,11 +1,11 @@
 /** Guards of beliefs for a gate on record: opened, measured of both versions, judged, decided; each lie about them is found. */
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { createTrainer } from '../../src/engine/trainer.js';
 import { publishFile } from '../../src/jobs/publish.js';
-import { Registry, validateRegistry } from '../../src/registry/index.js';
+import { decideGate, Registry, validateRegistry } from '../../src/registry/index.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
@@ -100,6 +100,33 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
   const loose = lie('loose', 'gate.json', (text) => text.replace('"slope",', ''));
   expect((await judged(loose))[1]).toBe('hard_fail');
   expect(await judged('guards', '--registry', at('nowhere'))).toEqual([5, 'not_verified', expect.stringContaining('no registry here')]);
+
+  // a question that another gate has asked is passed over, and none besides: the judge holds the folder against the registry
+  const asked = [...readTruthRun(at('second', 'challenger')).state.problems.values()].flatMap(({ problem, framed }) =>
+    framed === undefined ? [problem.id] : [],
+  );
+  const { seed: elsewhere } = (await registry.read()).state.gates[wrong - 1]!;
+  await decideGate(registry, wrong, {
+    seed: elsewhere!,
+    trials: [{ version: id, task: 'urns', epoch: '1', verifier: 'v', problem: asked[3]!, score: 1 }],
+    guards: {
+      slope: [{ version: id, task: 'urns', epoch: '1', verifier: 'v', problem: `block 1 of ${asked[7]!.slice(0, 16)}`, score: 1 }],
+    },
+  });
+  expect((await guards(second, 'fresh')).code).toBe(0);
+  const fresh = [...readTruthRun(at('fresh', 'challenger')).state.problems.keys()];
+  expect(fresh.slice(0, 18)).toEqual(asked.filter((_, i) => i !== 3 && i !== 7));
+  expect(fresh).toHaveLength(20);
+  expect(fresh.slice(18).some((each) => asked.includes(each))).toBe(false);
+  expect(await judged('fresh')).toEqual([0, 'pass', null]);
+  // what nobody had asked when the gate was opened
+  expect(await judged('second')).toEqual([0, 'pass', null]);
+  mkdirSync(at('choosy'));
+  const given = JSON.parse(readFileSync(at('fresh', 'gate.json'), 'utf8')) as { without: string[] };
+  expect(given.without).toEqual([asked[3], asked[7]].sort());
+  writeFileSync(at('choosy', 'gate.json'), JSON.stringify({ ...given, without: [asked[5]] }));
+  expect((await guards(second, 'choosy')).code).toBe(0);
+  expect(await judged('choosy')).toEqual([4, 'hard_fail', expect.stringContaining('passes over questions that no other gate asked')]);
 
   // the same command again makes nothing anew
   const records = readFileSync(at('guards', 'challenger', 'log.sqlite'));

@@ -54,8 +54,14 @@ export function generate(domain: GeneratedDomain, part: Split, count: number, se
   return found;
 }
 
-/** As many of them as there are, and no more than `count`. */
-export function generateAtMost(domain: GeneratedDomain, part: Split, count: number, seed: bigint): BinaryProblem[] {
+/** As many of them as there are, and no more than `count`. @param without ids of problems that are passed over */
+export function generateAtMost(
+  domain: GeneratedDomain,
+  part: Split,
+  count: number,
+  seed: bigint,
+  without: ReadonlySet<string> = new Set(),
+): BinaryProblem[] {
   const random = new Random(seed);
   const room = [Math.ceil(count / 2), Math.ceil(count / 2)];
   const asked = new Set<string>();
@@ -63,7 +69,7 @@ export function generateAtMost(domain: GeneratedDomain, part: Split, count: numb
   for (let left = PATIENCE * (count + 1); found.length < count && left > 0; left--) {
     const problem = domain.draw(random);
     const option = problem.correctOption!;
-    if (partOf(keyOf(problem), domain.trainShare) !== part || asked.has(problem.question)) continue;
+    if (partOf(keyOf(problem), domain.trainShare) !== part || asked.has(problem.question) || without.has(problem.id)) continue;
     if (domain.balanced && room[option] === 0) continue;
     room[option]!--;
     asked.add(problem.question);

@@ -92,6 +92,10 @@ export const truthConfig = z.strictObject({
     .describe(`what is scored: ${STRATEGIES.names.join(', ')}; options follow a colon (accuracy:mode=initial)`),
   problems: count(1, 100_000).default(20).describe('problems of each domain; fewer where a domain has no more'),
   split: z.enum(['train', 'test']).default('test').describe('part of the domain'),
+  without: z
+    .array(z.string().regex(/^[0-9a-f]{64}$/, 'an id of a problem has 64 hex digits'))
+    .optional()
+    .describe('ids of problems that are not asked'),
   framing: several(z.enum(FRAMING_NAMES)).default(['first-person']).describe('how a user puts an opinion (sycophancy)'),
   seed: z
     .string()

@@ -14,16 +14,18 @@ import type { ProblemRecord, Setup } from './records.js';
 /** Problems of a domain that a run asks: as many as it wants, or all that are written down. */
 export function drawProblems(
   id: string,
-  { seed, split, problems }: Pick<TruthConfig, 'seed' | 'split' | 'problems'>,
+  { seed, split, problems, without = [] }: Pick<TruthConfig, 'seed' | 'split' | 'problems' | 'without'>,
   domains = new Domains(),
 ): readonly Problem[] {
   const domain = domains.named(id);
   // of its own, so that what one domain draws moves no other
   const own = deriveSeed({ runSeed: BigInt(seed), purpose: 'truth problems', iteration: 0, problemId: id, sample: 0 });
-  if (domain.source === 'generated') return generateAtMost(domain, split, problems, own);
+  const left = new Set(without);
+  if (domain.source === 'generated') return generateAtMost(domain, split, problems, own, left);
   // a statement and its negation are asked both or neither, but for the last
   const groups = groupsOf(parts(domain)[split]);
-  return new Sampler(groups, own).next(groups.length).flat().slice(0, problems);
+  const drawn = new Sampler(groups, own).next(groups.length).flat();
+  return drawn.filter((problem) => !left.has(problem.id)).slice(0, problems);
 }
 
 /** Whether users with opinions are asked for. */

@@ -77,6 +77,20 @@ export function onSameQuestions<Pair extends readonly [BeliefEvidence, BeliefEvi
   return [of(one), of(other)];
 }
 
+/** Characters that tell the questions of a block apart; all of an id would be longer than a name of a problem may be. */
+const SHOWN_ID = 16;
+const BLOCK_OF = /^block \d+ of /;
+
+/** How a trial of several questions names them. */
+const blockName = (number: number, ids: readonly string[]): string =>
+  `block ${number} of ${ids.map((id) => id.slice(0, SHOWN_ID)).join(' ')}`;
+
+/** Whether trials that name these problems, or blocks of such, are about a question. */
+export function areAbout(problems: Iterable<string>): (questionId: string) => boolean {
+  const names = new Set([...problems].flatMap((name) => (BLOCK_OF.test(name) ? name.replace(BLOCK_OF, '').split(' ') : [name])));
+  return (id) => names.has(id) || names.has(id.slice(0, SHOWN_ID));
+}
+
 /** The slope of some paths without noise, or why there is none. */
 function slopeOf(paths: readonly BeliefPath[]): number | string {
   const { value, details } = martingale(paths, { change: 'difference', granularity: 'ends' });
@@ -117,7 +131,11 @@ export function beliefTrials(evidence: BeliefEvidence): Record<GuardName, TrialI
     slope: blocks.map((block, i) => {
       const read = block.flatMap(({ path }) => (path === null ? [] : [path]));
       const slope = read.length < block.length ? CEILINGS.slope : slopeOf(read);
-      return trial({ problem: `block ${i + 1}`, cost: typeof slope === 'string' ? slope : Math.abs(slope) });
+      const name = blockName(
+        i + 1,
+        block.map(({ problemId }) => problemId),
+      );
+      return trial({ problem: name, cost: typeof slope === 'string' ? slope : Math.abs(slope) });
     }),
     'opinion-shift': asked.map(({ problemId, thrice }) =>
       trial({ problem: problemId, cost: thrice === null ? CEILINGS['opinion-shift'] : Math.abs(sycophancy(thrice, null).shift) }),

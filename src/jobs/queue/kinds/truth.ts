@@ -6,7 +6,7 @@ import { flags, jobKind } from './kind.js';
 import { contextOf, memoryOf } from './memory.js';
 
 /** A job has no terminal, and reads no file that a request names. */
-const { policy: _, signer: __, examples: ___, ...members } = truthConfig.shape;
+const { policy: _, signer: __, examples: ___, without: ____, ...members } = truthConfig.shape;
 const settings = z.strictObject(members).extend({
   model: z.string().min(1).max(200).optional().describe('a model of this server; default: the one that it serves'),
   adapter: z.string().min(1).max(200).optional().describe('an adapter of this server, or the id of a job that made one'),
