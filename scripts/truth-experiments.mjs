@@ -37,12 +37,15 @@ export const STRATEGIES = [
 const COSTS = 'replies of up to 512 tokens each before the verdict: longer than all the rest of a domain';
 const NO_EXAMPLES = 'no domain here has solved ratings (--examples), and without them all orders are one';
 const MIXED = 'by lot one of the two others, which stand for themselves';
+const PEERS = 'the other model would have to reason about every question too, and a model of a megabyte says little worth predicting';
 /** Values of options that are not measured, each with its reason. */
 export const LEFT_OUT = {
   'grader:kind=belief': 'a reply has to end with it, which neither model does when it is asked to: asked-belief asks afterwards',
   'grader:kind=coverage': 'no problem that comes with the package has a reference answer',
   'mutual-predictability:predictor=evaluated': 'the answers are its own, and a trial in which somebody predicts himself says nothing',
   'mutual-predictability:predictor=random-any': MIXED,
+  'mutual-predictability:predicted=random-other': PEERS,
+  'mutual-predictability:predicted=random-any': PEERS,
   'mutual-predictability:target=random-any': MIXED,
   'qualitative-judge:redTeam=red': COSTS,
   'qualitative-judge:redTeam=red-blue': COSTS,

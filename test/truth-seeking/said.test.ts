@@ -338,6 +338,52 @@ test('trials are of one predictor: another one begins them anew, and one that wa
   }
 });
 
+test('another model’s answers are predicted: it answers the same questions once, and the judge finds whose they are', async () => {
+  const answers = (text: string) => ({ ball: (text.length % 7) / 10 + 0.1 });
+  const saying = (name: string): NamedPolicy =>
+    named(scriptedPolicy({ name, reply: (messages) => `${name}: ${messages.at(-1)!.content.slice(0, 60)} ball`, answers }), name);
+  const [own, peer] = [saying('own'), saying('peer')];
+  let replies = 0;
+  const counting: NamedPolicy = { ...peer, infer: async (...given) => (replies++, peer.infer(...given)) };
+  const spec = 'mutual-predictability:predictor=evaluated,predicted=random-other,trials=1,contextSize=1';
+  const config: TruthConfigInput = { eval: [spec, 'mutual-predictability:predicted=random-any,scoring=judge'], domain: ['urns'] };
+  const { state } = await ran('peers', config, { evaluated: own, predictor: counting, judge });
+  expect([replies, state.peers]).toEqual([4, [peer.id]]);
+  const { strategy, n } = state.results[0]!;
+  expect(n).toBe(4);
+  for (const { trajectory, setup } of state.trajectories) {
+    const [trial] = state.trials(strategy, trajectory.id)!.trials;
+    expect(trial).toMatchObject({ predictorId: own.id, predictedId: peer.id });
+    expect(trial!.answer).toBe(textOf(state.peer(peer.id, setup, trajectory.problemId)!.trajectory));
+    expect(trial!.contextAnswers).toEqual([expect.stringMatching(/^own: /)]);
+  }
+  expect((await judgeTruthRun({ folder: at('peers'), home })).verdict).toBe('pass');
+  const again = await measureAgain({ folder: at('peers'), home, policies: { evaluated: own, predictor: counting, judge }, eval: [spec] });
+  expect([replies, again.state.results.length]).toEqual([4, state.results.length]);
+
+  const [{ trajectory, setup }] = state.trajectories as [TruthResult['state']['trajectories'][number]];
+  const made = state.trials(strategy, trajectory.id)!;
+  const said = state.peer(peer.id, setup, trajectory.problemId)!;
+  const replaces = digestOfRecord(made);
+  const lies: [Parameters<TruthSession['write']>[0], string][] = [
+    [
+      { ...made, trials: made.trials.map((trial) => ({ ...trial, answer: textOf(trajectory) })), replaces },
+      'not those that the seed of the run',
+    ],
+    [{ ...said, trajectory: { ...said.trajectory, steps: [{ content: 'Else.', trainable: true }] } }, 'another id than follows'],
+    [{ ...said, trajectory: { ...trajectory } }, 'who is evaluated is no other policy'],
+  ];
+  for (const [i, [lie, why]] of lies.entries()) {
+    cpSync(at('peers'), at(`peers-${i}`), { recursive: true });
+    cpSync(home, at(`home-peers-${i}`), { recursive: true });
+    const [verdict, failure] = await forged(`peers-${i}`, (session) => session.write(lie), at(`home-peers-${i}`));
+    expect([verdict, failure]).toEqual(['hard_fail', expect.stringContaining(why)]);
+  }
+  const alone = await ran('peerless', { ...config, eval: [spec] }, { evaluated: own });
+  expect(alone.state.results).toMatchObject([{ value: null, skipped: { 'there is no other policy': 4 } }]);
+  expect((await judgeTruthRun({ folder: at('peerless'), home })).verdict).toBe('pass');
+});
+
 test('beliefs of another reader go on where an interruption left them, and are not read twice', async () => {
   await ran('later', { belief: 'stated', eval: ['accuracy'] });
   let replies = 0;

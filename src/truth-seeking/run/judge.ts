@@ -18,7 +18,7 @@ import { observed } from '../strategies/worlds.js';
 import { trajectory as trajectoryOf } from '../trajectory.js';
 import { evaluate, rangeOf } from './evaluate.js';
 import { domainsOf, readTruthManifest, truthPaths, type TruthStart } from './folder.js';
-import { areDrawn, isRatedAsDrawn } from './drawn-again.js';
+import { areDrawn, isRatedAsDrawn, type PeerAnswer } from './drawn-again.js';
 import { answerOf } from './measure.js';
 import { plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
 import {
@@ -133,6 +133,10 @@ class Asked {
       case 'observations':
         checkObservations(record, state);
         break;
+      case 'peer':
+        if (record.trajectory.policyId === this.start.policy.id) fail('who is evaluated is no other policy');
+        this.#trajectory(record, state, record.trajectory.policyId);
+        break;
       case 'mutual_trials':
         this.#trials(record, state);
         break;
@@ -232,12 +236,14 @@ class Asked {
     const own = state.trajectory(trajectoryId);
     if (own === undefined) return fail('it measures a trajectory that is not there');
     const asked = STRATEGIES.parse(strategy);
-    if (asked.name !== 'mutual-predictability' || trials.some(({ predictedId }) => predictedId !== this.start.policy.id))
+    const isOwn = ({ predictedId }: { readonly predictedId: string }): boolean => predictedId === this.start.policy.id;
+    if (asked.name !== 'mutual-predictability' || (asked.predicted === undefined && !trials.every(isOwn)))
       return fail('its trials are of another strategy or policy');
     if (trials.length + unmeasured.length !== asked.trials) fail('it has not as many trials as its strategy asks for');
-    if (asked.target === 'evaluated-question' && trials.some(({ answer }) => answer !== answerOf(own)))
+    if (asked.target === 'evaluated-question' && trials.some((trial) => isOwn(trial) && trial.answer !== answerOf(own)))
       fail('it predicts another answer than the trajectory gives');
-    if (!areDrawn({ trials, unmeasured }, this.#plainOf(trajectoryId, state), asked, this.start.config.seed))
+    const plain = this.#plainOf(trajectoryId, state);
+    if (!areDrawn({ trials, unmeasured }, plain, asked, this.start.config.seed, peerAnswers(plain, state)))
       fail('its trials are not those that the seed of the run draws');
   }
 
@@ -246,7 +252,9 @@ class Asked {
     checkRating(record);
     const asked = STRATEGIES.parse(record.strategy);
     if (asked.name !== 'mutual-predictability') return;
-    if (!isRatedAsDrawn(record, this.#plainOf(record.trajectoryId, state), asked, this.start.config.seed))
+    const plain = this.#plainOf(record.trajectoryId, state);
+    const others = { peer: peerAnswers(plain, state), policies: state.peers };
+    if (!isRatedAsDrawn(record, plain, asked, this.start.config.seed, others))
       fail('its trials are not those that the seed of the run draws');
   }
 
@@ -255,13 +263,17 @@ class Asked {
     return this.#plain.get(trajectoryId) ?? fail('it measures a trajectory that no problem as it is has now');
   }
 
-  #trajectory({ setup, trajectory }: Extract<TruthRecord, { kind: 'trajectory' }>, state: TruthState): void {
+  #trajectory(
+    { setup, trajectory }: Pick<TrajectoryRecord, 'setup' | 'trajectory'>,
+    state: TruthState,
+    policyId = this.start.policy.id,
+  ): void {
     const asked = state.problems.get(trajectory.problemId);
     if (asked === undefined || asked.domain !== setup.domain || !this.#setups.has(setupKey(setup)))
       return fail('it reasons about what its configuration does not ask');
     const own = {
       ...trajectory,
-      policyId: this.start.policy.id,
+      policyId,
       modeId: setup.mode,
       seed: trajectorySeed(this.start.config, setup, asked).toString(),
       prompt: opening(asked.problem, REASONING_MODES.parse(setup.mode), systemText(setup), this.start.config.belief === 'stated'),
@@ -270,6 +282,13 @@ class Asked {
     if (differences.length > 0) fail(`a trajectory has another ${differences.join(', ')} than follows from its configuration`);
   }
 }
+
+const peerAnswers =
+  ({ setup }: Plain, state: TruthState): PeerAnswer =>
+  (policyId, problemId) => {
+    const said = state.peer(policyId, setup, problemId);
+    return said === null ? null : answerOf(said.trajectory);
+  };
 
 function checkBeliefs({ reader: id, readout }: Extract<TruthRecord, { kind: 'beliefs' }>, state: TruthState): void {
   if (id !== undefined) {

@@ -28,6 +28,8 @@ export interface Answer {
 export const NO_OTHER_POLICY = 'there is no other policy';
 /** Why there is nothing to predict, or nothing to predict it from. */
 export const NO_OTHER_ANSWER = 'there is no other answer';
+/** Why there is nothing to predict of another policy. */
+export const NO_PEER = 'the other policy gave no answer';
 export const OVERFLOWN = 'context overflow';
 
 /** A measurement, or why there is none. */
@@ -91,7 +93,7 @@ export const isScored = (trial: MutualTrial): boolean => uselessTrial({ ...trial
 
 export interface MutualParties {
   readonly evaluated: Policy;
-  /** Another policy with log-probabilities; null where the run has none. */
+  /** Another policy; null where the run has none. */
   readonly other: Policy | null;
 }
 
@@ -104,6 +106,8 @@ export interface Drawn<Party> {
   readonly rest: readonly Answer[];
   /** In the order in which one of them is taken at random. */
   readonly parties: readonly Party[];
+  /** Whose answer is predicted; null where there is no other policy. */
+  readonly predicted: Party | null;
 }
 
 export interface DrawFrom {
@@ -133,7 +137,9 @@ export function drawTrials<Party>(
     const target = strategy.target === 'evaluated-question' ? of : strategy.target === 'random-other' ? others[0] : anyAnswer;
     const rest = others.filter((each) => each !== target);
     const context = strategy.context === 'evaluated-question' ? (target === of ? [] : [of]) : rest.slice(0, strategy.contextSize);
-    return { target, context, rest, parties };
+    const anyParty = random.shuffle([evaluated, ...(other === null ? [] : [other])])[0]!;
+    const predicted = strategy.predicted === undefined ? evaluated : strategy.predicted === 'random-other' ? other : anyParty;
+    return { target, context, rest, parties, predicted };
   });
 }
 
@@ -144,21 +150,43 @@ export const predictorIn = <Party>(
   { predictor }: Pick<StrategyOf<'mutual-predictability'>, 'predictor'>,
 ): Party | null => (predictor === 'evaluated' ? evaluated : predictor === 'random-other' ? other : first!);
 
+/** What another policy said to a question; null where it said nothing. */
+export type Peers = (problemId: string) => Trajectory | null;
+const NO_PEERS: Peers = () => null;
+
+/** The answer as who is predicted gave it. */
+function givenBy<Party>(answer: Answer, { predicted }: Drawn<Party>, evaluated: Party, peers: Peers): Answer | null {
+  if (predicted === evaluated) return answer;
+  const trajectory = peers(answer.problem.id);
+  return trajectory === null ? null : { problem: answer.problem, trajectory };
+}
+
 /** What a judge makes of the same trials: whether an answer goes together with the others. @throws IsoproError of the judge */
 export async function judgedTrials(
   of: Answer,
   answers: readonly Answer[],
   parties: MutualParties & { readonly judge: Policy },
   strategy: StrategyOf<'mutual-predictability'>,
-  { signal, isBound = false, ...from }: DrawFrom & { readonly signal?: AbortSignal; readonly isBound?: boolean },
+  {
+    signal,
+    isBound = false,
+    peers = NO_PEERS,
+    ...from
+  }: DrawFrom & { readonly signal?: AbortSignal; readonly isBound?: boolean; readonly peers?: Peers },
 ): Promise<{ readonly score: number | null; readonly gradings: number; readonly failed: Readonly<Record<string, number>> }> {
   const said = ({ problem, trajectory }: Answer) => ({ question: questionText(problem), answer: answerOf(trajectory) });
   const drawn = drawTrials(of, answers, parties, strategy, from);
-  const trials = drawn.flatMap(({ target, context }) =>
-    target === undefined || context.length === 0 ? [] : [{ ...said(target), context: context.map(said) }],
-  );
+  const reasons: string[] = [];
+  const trials = drawn.flatMap((trial) => {
+    const { target, context, predicted } = trial;
+    const answer = target === undefined ? null : givenBy(target, trial, parties.evaluated, peers);
+    if (predicted !== null && target !== undefined && context.length > 0 && answer !== null)
+      return [{ ...said(answer), context: context.map(said) }];
+    reasons.push(predicted === null ? NO_OTHER_POLICY : target === undefined || context.length === 0 ? NO_OTHER_ANSWER : NO_PEER);
+    return [];
+  });
   const seed = deriveSeed({ runSeed: from.seed, purpose: `${from.purpose} judge`, iteration: 0, problemId: of.problem.id, sample: 0 });
-  const alone = drawn.length - trials.length;
+  const unasked = Object.fromEntries([...new Set(reasons)].map((reason) => [reason, reasons.filter((each) => each === reason).length]));
   const asked = new Map([[of.trajectory.id, trials]]);
   const found = await judgedConsistency(parties.judge, asked, { seed, isBound, ...(signal && { signal }) }).catch((error: unknown) => {
     if (error instanceof IsoproError && error.code === 'CONTEXT_OVERFLOW') return null;
@@ -169,7 +197,7 @@ export async function judgedTrials(
   return {
     score: found.value,
     gradings: trials.length,
-    failed: { ...failed, ...(alone === 0 ? {} : { [NO_OTHER_ANSWER]: alone }) },
+    failed: { ...failed, ...unasked },
   };
 }
 
@@ -182,7 +210,7 @@ export async function mutualTrials(
   answers: readonly Answer[],
   { evaluated, other }: MutualParties,
   strategy: StrategyOf<'mutual-predictability'>,
-  { seed, purpose, ...measuring }: DrawFrom & Measuring,
+  { seed, purpose, peers = NO_PEERS, ...measuring }: DrawFrom & Measuring & { readonly peers?: Peers },
 ): Promise<{ readonly trials: MutualTrial[]; readonly unmeasured: string[] }> {
   const trials: MutualTrial[] = [];
   const unmeasured: string[] = [];
@@ -190,15 +218,18 @@ export async function mutualTrials(
   for (const drawn of drawTrials(of, answers, parties, strategy, { seed, purpose })) {
     const { target, context, rest } = drawn;
     const predictor = predictorIn(drawn, parties, strategy);
-    if (predictor === null) unmeasured.push(NO_OTHER_POLICY);
+    const answer = target === undefined ? null : givenBy(target, drawn, evaluated, peers);
+    if (predictor === null || drawn.predicted === null) unmeasured.push(NO_OTHER_POLICY);
     else if (target === undefined || context.length === 0) unmeasured.push(NO_OTHER_ANSWER);
+    else if (answer === null) unmeasured.push(NO_PEER);
     else {
-      const before = behaviour(rest.filter((each) => !context.includes(each)).slice(0, strategy.behaviourExamples));
+      const shown = rest.filter((each) => !context.includes(each)).slice(0, strategy.behaviourExamples);
+      const before = behaviour(shown.flatMap((each) => givenBy(each, drawn, evaluated, peers) ?? []));
       const asked: Message = { role: 'user', content: questionText(target.problem) };
       const trial: MutualTrial = {
         predictorId: predictor.id,
-        predictedId: target.trajectory.policyId, // of who said it: a run may be measured by another model
-        answer: answerOf(target.trajectory),
+        predictedId: answer.trajectory.policyId, // of who said it: a run may be measured by another model
+        answer: answerOf(answer.trajectory),
         contextAnswers: context.map(({ trajectory }) => answerOf(trajectory)),
         conditional: [],
         base: [],

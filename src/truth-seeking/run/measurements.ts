@@ -4,10 +4,12 @@ import { STRATEGIES, type Strategy, type StrategyOf } from '../strategies/strate
 import { forecastOutcomes } from '../strategies/world-in-the-loop.js';
 import { together } from '../together.js';
 import { judgeOf, raterFor, readerOf } from './believer.js';
-import { drawnFrom, judgedTrials, mutualTrials, NO_OTHER_POLICY, type KnownScores } from './measure.js';
+import { drawnFrom, judgedTrials, mutualTrials, NO_OTHER_POLICY, type KnownScores, type Peers } from './measure.js';
+import { interviewQuestions } from './plan.js';
+import { reasonAt } from './reason-at.js';
 import type { NamedPolicy, TruthPolicies } from './policies.js';
 import { isRated, raterOf, readRatedRows } from './rating.js';
-import type { MutualTrialsRecord, RatingRecord, TrajectoryRecord } from './records.js';
+import { setupKey, type MutualTrialsRecord, type PeerRecord, type RatingRecord, type TrajectoryRecord } from './records.js';
 import { digestOfRecord } from './state.js';
 import { answerIn, plainIn, step, type Plain, type Work } from './work.js';
 import type { Investigator } from './worlds.js';
@@ -52,6 +54,7 @@ export async function measureAll(work: Work, strategies: readonly string[], inve
   const total = plain.length * (mutual.length + world.length + rated.length);
   const counts = { done: 0, total };
   const known: KnownScores = new Map();
+  if (mutual.some(({ predicted }) => predicted !== undefined)) await reasonPeers(work, plain);
   for (const strategy of mutual) {
     const isJudged = strategy.scoring === 'judge';
     if (strategy.predictor !== 'random-other' && !isJudged) requireCapability(work.policies.evaluated, 'logprobs');
@@ -92,6 +95,33 @@ interface Counts {
   readonly total: number;
 }
 
+/** The other policy reasons about the same problems in the same ways, once. */
+async function reasonPeers(work: Work, plain: readonly Plain[]): Promise<void> {
+  const { session, config, policies, domains } = work;
+  const { state } = session;
+  const { predictor: other } = policies;
+  if (other === null) return;
+  const most = other.inferMany === undefined ? 1 : config.batch;
+  const questions = new Map(state.setups.map((setup) => [setupKey(setup), interviewQuestions(config, setup, domains)]));
+  for (let from = 0; from < plain.length; from += most) {
+    step(work, 'measurements', 0, plain.length);
+    const due = plain
+      .slice(from, from + most)
+      .filter(({ setup, record }) => state.peer(other.id, setup, record.trajectory.problemId) === null);
+    const made = await together(other, due.length, (policy, i) => {
+      const { setup, record } = due[i]!;
+      return reasonAt(work, policy, { setup, asked: state.problems.get(record.trajectory.problemId)! }, questions.get(setupKey(setup))!);
+    });
+    await session.write(...made.flatMap((each): PeerRecord[] => (each.kind === 'failure' ? [] : [{ ...each, kind: 'peer' }])));
+  }
+}
+
+/** What the other policy said at the place of an answer. */
+const peersOf =
+  ({ policies: { predictor }, session: { state } }: Work, { setup }: Plain): Peers =>
+  (problemId) =>
+    predictor === null ? null : (state.peer(predictor.id, setup, problemId)?.trajectory ?? null);
+
 const withSignal = ({ options: { signal } }: Work) => signal && { signal };
 
 async function scoreTrials(
@@ -111,7 +141,7 @@ async function scoreTrials(
     step(work, 'measurements', counts.done++, counts.total);
     const there = state.trials(id, record.trajectory.id);
     if (!due.has(record.trajectory.id) && recompute.trials === 'missing') continue;
-    const how = { ...drawnFrom(config.seed, id, each.setup), ...withSignal(work), known };
+    const how = { ...drawnFrom(config.seed, id, each.setup), ...withSignal(work), known, peers: peersOf(work, each) };
     const found = await mutualTrials(answerIn(state, record), answers, parties, strategy, how);
     await session.write({
       kind: 'mutual_trials',
@@ -143,7 +173,7 @@ async function judgeTrials(
   const isBound = config.verdicts === 'bound';
   await rateAll(work, { plain, due, strategy: id, by, counts }, async (judge, each) => {
     const parties = { evaluated: policies.evaluated, other: policies.predictor, judge };
-    const how = { ...drawnFrom(config.seed, id, each.setup), ...withSignal(work), isBound };
+    const how = { ...drawnFrom(config.seed, id, each.setup), ...withSignal(work), isBound, peers: peersOf(work, each) };
     const found = await judgedTrials(answerIn(state, each.record), each.answers, parties, strategy, how);
     return { raterId: by.id, error: null, ...found };
   });

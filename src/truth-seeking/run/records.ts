@@ -74,6 +74,10 @@ const trajectory = z.strictObject({
 });
 export type TrajectoryRecord = z.output<typeof trajectory>;
 
+/** What another policy said to a question of the run, asked in the same way: mutual predictability predicts it. */
+const peer = trajectory.extend({ kind: z.literal('peer') });
+export type PeerRecord = z.output<typeof peer>;
+
 /** A problem about which nothing could be said, such as one that leaves no room in the context. */
 const failure = z.strictObject({ kind: z.literal('failure'), setup, problemId: sha256, reason: z.string() });
 export type FailureRecord = z.output<typeof failure>;
@@ -246,6 +250,7 @@ const FORMS = {
   failure: { stream: 'trajectories', form: failure },
   reader: { stream: 'beliefs', form: reader },
   beliefs: { stream: 'beliefs', form: beliefs },
+  peer: { stream: 'measurements', form: peer },
   mutual_trials: { stream: 'measurements', form: trials },
   observations: { stream: 'measurements', form: observations },
   forecasts: { stream: 'measurements', form: forecasts },
@@ -260,6 +265,7 @@ export type TruthRecord =
   | FailureRecord
   | ReaderRecord
   | BeliefsRecord
+  | PeerRecord
   | MutualTrialsRecord
   | ObservationsRecord
   | ForecastsRecord

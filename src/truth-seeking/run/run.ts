@@ -1,31 +1,20 @@
 /** A run from its first problem to its last score; each part can be made again without the one before it. */
-import { IsoproError } from '../../errors.js';
 import { codeVersion, machineClass } from '../../run-folder/machine.js';
 import type { BeliefSystem } from '../beliefs/readout.js';
 import { digestOf } from '../domains/domain.js';
 import { Domains, domainId } from '../domains/own.js';
-import { reason } from '../modes/reason.js';
-import { REASONING_MODES } from '../modes/mode.js';
-import type { Policy } from '../policy.js';
 import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
 import { readTruthConfig, type BeliefKind, type TruthConfig, type TruthConfigInput } from './config.js';
 import { believerOf, type Believer } from './believer.js';
 import { evaluate } from './evaluate.js';
-import type { TruthRun, TruthStart } from './folder.js';
+import { domainsOf, type TruthRun, type TruthStart } from './folder.js';
 import { measureAll } from './measurements.js';
 import type { NamedPolicy, TruthPolicies } from './policies.js';
-import { interviewQuestions, plannedProblems, plannedSetups, systemText, trajectorySeed } from './plan.js';
+import { interviewQuestions, plannedProblems, plannedSetups } from './plan.js';
 import { readerId, readerOfBeliefs } from './reader.js';
 import { readRatedRows } from './rating.js';
-import {
-  setupKey,
-  type FailureRecord,
-  type ProblemRecord,
-  type Reader,
-  type Setup,
-  type TrajectoryRecord,
-  type TruthRecord,
-} from './records.js';
+import { reasonAt, type Place } from './reason-at.js';
+import { setupKey, type Reader, type TruthRecord } from './records.js';
 import { together } from '../together.js';
 import { TruthSession, type SessionOptions } from './session.js';
 import { digestOfRecord } from './state.js';
@@ -78,14 +67,9 @@ export async function truthStart(
   };
 }
 
-interface Place {
-  readonly setup: Setup;
-  readonly asked: ProblemRecord;
-}
-
 /** Every problem of a setup's domain, once under it; so many at once as are sampled together, which are written together too. */
-async function reasonAll(work: Work, domains: Domains): Promise<void> {
-  const { session, config, policies, recompute } = work;
+async function reasonAll(work: Work): Promise<void> {
+  const { session, config, policies, recompute, domains } = work;
   const { state } = session;
   const problems = plannedProblems(config, domains);
   const places = plannedSetups(config).flatMap((setup) =>
@@ -99,7 +83,7 @@ async function reasonAll(work: Work, domains: Domains): Promise<void> {
     step(work, 'trajectories', done, places.length);
     const due = places.slice(done, done + most).filter(isMissing);
     const made = await together(policies.evaluated, due.length, (policy, i) =>
-      reasoned(work, policy, due[i]!, questions.get(setupKey(due[i]!.setup))!),
+      reasonAt(work, policy, due[i]!, questions.get(setupKey(due[i]!.setup))!),
     );
     const known = new Set(state.problems.keys());
     const records = due.flatMap(({ setup, asked }, i): TruthRecord[] => {
@@ -112,30 +96,6 @@ async function reasonAll(work: Work, domains: Domains): Promise<void> {
     await session.write(...records);
   }
   step(work, 'trajectories', places.length, places.length);
-}
-
-async function reasoned(
-  { config, options: { signal } }: Work,
-  policy: Policy,
-  { setup, asked }: Place,
-  questions: ReturnType<typeof interviewQuestions>,
-): Promise<TrajectoryRecord | FailureRecord> {
-  const { problem } = asked;
-  try {
-    const { trajectory, ...counts } = await reason(policy, problem, REASONING_MODES.parse(setup.mode), {
-      system: systemText(setup),
-      seed: trajectorySeed(config, setup, asked),
-      stated: config.belief === 'stated',
-      maxTokens: config.maxTokens,
-      temperature: config.temperature,
-      questions,
-      ...(signal && { signal }),
-    });
-    return { kind: 'trajectory', setup, trajectory: trajectory as TrajectoryRecord['trajectory'], ...counts };
-  } catch (error) {
-    if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') throw error;
-    return { kind: 'failure', setup, problemId: problem.id, reason: 'context overflow' };
-  }
 }
 
 /** Of every trajectory about two options. */
@@ -199,8 +159,8 @@ export async function runTruth(given: TruthConfigInput, options: RunTruthOptions
   const config = { ...asked, domain: asked.domain.map(domainId) };
   const believer = needsBeliefs(config.eval) ? believerOf(policies, config) : null; // before anything is written
   await using session = await TruthSession.open(await truthStart(config, policies, domains), out, rest, domains.files);
-  const work: Work = { session, config, policies, recompute: { ...RECOMPUTE_DEFAULTS, ...recompute }, options: rest };
-  await reasonAll(work, domains);
+  const work: Work = { session, config, policies, domains, recompute: { ...RECOMPUTE_DEFAULTS, ...recompute }, options: rest };
+  await reasonAll(work);
   if (believer !== null) await readAll(work, believer, await readerOfBeliefs(policies, config));
   await measureAll(work, config.eval, investigator);
   await scoreAll(work, config.eval);
@@ -239,7 +199,8 @@ export async function measureAgain({
   const config = { ...session.start.config, ...(examples === undefined ? {} : { examples }) };
   const rules = { ...RECOMPUTE_DEFAULTS, ...recompute, trajectories: 'never' as const };
   if (policies !== null) {
-    const work: Work = { session, config, policies, recompute: rules, options: rest };
+    const domains = domainsOf(session.folder, session.start);
+    const work: Work = { session, config, policies, domains, recompute: rules, options: rest };
     const asked = [...config.eval, ...strategies];
     const how = { ...config, ...beliefs };
     if (rules.beliefs !== 'never' && needsBeliefs(asked))

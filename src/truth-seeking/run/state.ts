@@ -11,6 +11,7 @@ import {
   type ForecastsRecord,
   type MutualTrialsRecord,
   type ObservationsRecord,
+  type PeerRecord,
   type ProblemRecord,
   type RatingRecord,
   type Reader,
@@ -38,6 +39,7 @@ export class TruthState {
   readonly #readers = new Map<string, Reader>();
   /** Of whom there are beliefs, the first one first. */
   readonly #readBy = new Set<string>();
+  readonly #peers = new Map<string, PeerRecord>();
   readonly #trials = new Map<string, MutualTrialsRecord>();
   readonly #observations = new Map<string, ObservationsRecord>();
   readonly #forecasts = new Map<string, ForecastsRecord>();
@@ -70,6 +72,9 @@ export class TruthState {
         this.#beliefs.set(keyOf(id, record.readout.trajectoryId), record);
         break;
       }
+      case 'peer':
+        this.#peers.set(keyOf(record.trajectory.policyId, placeOf(record.setup, record.trajectory.problemId)), record);
+        break;
       case 'mutual_trials':
         this.#trials.set(keyOf(record.strategy, record.trajectoryId), record);
         break;
@@ -153,6 +158,16 @@ export class TruthState {
   /** @param reader by its id; default: the first of the run */
   beliefs(trajectoryId: string, reader = this.readers[0]): BeliefsRecord | null {
     return (reader === undefined ? undefined : this.#beliefs.get(keyOf(reader, trajectoryId))) ?? null;
+  }
+
+  /** What another policy said at the same place. */
+  peer(policyId: string, of: Setup, problemId: string): PeerRecord | null {
+    return this.#peers.get(keyOf(policyId, placeOf(of, problemId))) ?? null;
+  }
+
+  /** Ids of policies that said something at places of the run which is not theirs. */
+  get peers(): readonly string[] {
+    return [...new Set([...this.#peers.values()].map(({ trajectory: { policyId } }) => policyId))];
   }
 
   trials(strategy: string, trajectoryId: string): MutualTrialsRecord | null {

@@ -1,5 +1,6 @@
 /** A run at work: what is open, who takes part, and what is made again. */
 import { IsoproError } from '../../errors.js';
+import type { Domains } from '../domains/own.js';
 import type { TruthConfig } from './config.js';
 import type { Answer } from './measure.js';
 import type { TruthPolicies } from './policies.js';
@@ -44,6 +45,8 @@ export interface Open {
 export interface Work extends Open {
   readonly config: TruthConfig;
   readonly policies: TruthPolicies;
+  /** What the run asks about. */
+  readonly domains: Domains;
   readonly recompute: RecomputeRules;
 }
 
