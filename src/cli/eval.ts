@@ -3,7 +3,7 @@ import { open, type FileHandle } from 'node:fs/promises';
 import type { Reply } from '../backends/backend.js';
 import { IsoproError } from '../errors.js';
 import type { EvaluationOptions } from '../evaluation/answers.js';
-import { evaluationSet } from '../evaluation/evaluation-set.js';
+import { evaluationSet, shortTiers } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePassAtK, type PassAtKEvaluation } from '../evaluation/pass-at-k.js';
 import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
@@ -147,6 +147,7 @@ export const evalCommand = defineCommand({
     if (argv.constrained && grammar === null)
       throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no grammar of answers, so that --constrained cannot be measured`);
     const problems = await evaluationSet(task, set, perTier);
+    for (const short of shortTiers(task, problems)) note(short);
     if (recording === null) note(cannotRead(argv.model ?? EMBEDDED_MODEL, argv.task));
     using progress = new Progress({ label: 'evaluating', unit: 'answers' });
     progress.begin(recording === null ? 'loading the model' : 'reading the recording');

@@ -9,7 +9,7 @@ import { wrapped, type TerminalStyle } from '../report/terminal-style.js';
 
 /** @param style sentences are wrapped to its `prose` */
 export function dryRunText(
-  { settings, evaluations, layers, trainableParameters, rules, calibration, predicted, measured }: RunPlan,
+  { settings, warnings, evaluations, layers, trainableParameters, rules, calibration, predicted, measured }: RunPlan,
   style: Pick<TerminalStyle, 'prose'> = {},
 ): string {
   const sentence = (text: string): string => wrapped(text, style, text.startsWith('  ') ? 2 : 0);
@@ -20,6 +20,7 @@ export function dryRunText(
     'settings',
     ...lines,
     '',
+    ...warnings.flatMap((warning) => [sentence(warning), '']),
     `${evaluations.test} test problems before and after, ${evaluations.dev} dev problems after each iteration`,
     `${trainableParameters} trainable parameters in layers ${layersText(layers)}`,
     sentence(

@@ -50,6 +50,19 @@ export async function evaluationSet(task: OpenTask, name: SetName, perTier: numb
   return { name, origin: 'generated', file: null, perTier, sha256: identity(problems), problems };
 }
 
+/** A sentence for each tier of which too few different problems could be generated, which nothing measured tells. Rows are as many as they are. */
+export function shortTiers({ tiers }: Pick<OpenTask, 'tiers'>, { name, origin, perTier, problems }: EvaluationSet): string[] {
+  if (origin !== 'generated') return [];
+  return tiers.flatMap(({ id }) => {
+    const found = problems.filter(({ tier }) => tier === id).length;
+    if (found >= perTier) return [];
+    return [
+      `tier ${id} has ${found === 0 ? `no ${name} problem, and is in no result` : `${found} ${name} problems, not ${perTier}`}: its ` +
+        `generator gave no more different ones${name === 'test' ? ` beside the ${SET_SIZE.dev} of the dev set` : ''}`,
+    ];
+  });
+}
+
 /** All problems that are kept from training: the whole dev and test sets, however few of them a run evaluates. @throws TASK_* */
 export async function wholeSets(task: OpenTask): Promise<Problem[]> {
   if (task.rows !== undefined) return SET_NAMES.flatMap((name) => task.rows!.heldOut[name]);

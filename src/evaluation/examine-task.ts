@@ -4,6 +4,7 @@ import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import { ExaminedVerdicts, GaveUp, NONSENSE } from './examined-verdicts.js';
+import { PASSES_EVERYTHING } from './task-warnings.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import type { OpenTask, Problem, PromptStyle, Verdict } from '../tasks/task.js';
@@ -166,7 +167,7 @@ async function examineVerdicts(
 
   for (const detail of found.undecided) find('error', 'undecided', detail);
   const everything = [empty!, nonsense!, questions!].every((verdicts) => share(verdicts) === 1);
-  if (everything) find('error', 'passes-everything', 'the empty reply, nonsense and the question said back all pass, on every problem');
+  if (everything) find('error', 'passes-everything', PASSES_EVERYTHING);
   else {
     if (share(empty!) > 0) find('error', 'passes-empty', `the empty reply passes on ${percent(share(empty!))} of the problems`);
     if (share(questions!) > 0)

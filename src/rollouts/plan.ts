@@ -1,5 +1,6 @@
 /** The problems of one iteration, each with the seeds of its samples. */
 import { deriveSeed, Random } from '../random.js';
+import { SET_SIZE } from '../tasks/frozen-sets.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
 
 export interface PlannedProblem {
@@ -43,4 +44,15 @@ export async function planRollouts({ task, runSeed, iteration, counts, samples, 
     }
   }
   return planned;
+}
+
+/** A sentence for each tier of which problems were wanted and none is left to train on. */
+export function leftOut(counts: PlanOptions['counts'], plan: readonly PlannedProblem[]): string[] {
+  const drawn = new Set(plan.map(({ problem }) => problem.tier));
+  const kept = SET_SIZE.dev + SET_SIZE.test;
+  return [...counts].flatMap(([tier, wanted]) =>
+    wanted === 0 || drawn.has(tier)
+      ? []
+      : [`tier ${tier} is not trained on: the evaluation sets keep ${kept} different problems of a tier, and it has no others`],
+  );
 }

@@ -11,10 +11,11 @@ import {
 } from '../evaluation/calibration.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
+import { taskWarnings } from '../evaluation/task-warnings.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
 import { exchange, type Episode } from '../rollouts/episode.js';
-import { planRollouts, type PlannedProblem } from '../rollouts/plan.js';
+import { leftOut, planRollouts, type PlannedProblem } from '../rollouts/plan.js';
 import { judgedRollout } from '../rollouts/sample.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
@@ -32,6 +33,8 @@ import { inUse, isResolved, resolveSettings, taskOptions, type RunSettings, type
 export interface RunPlan {
   /** All of them, `model.threads` as the machine has it. */
   readonly settings: RunSettings;
+  /** What is to be known of the task first, as a run says it: a verifier that passes everything, a tier with few problems. */
+  readonly warnings: readonly string[];
   /** Problems of the evaluation sets, ids and order determined by the settings. */
   readonly evaluations: { readonly dev: number; readonly test: number };
   readonly layers: readonly number[];
@@ -91,16 +94,18 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
     await evaluationSet(task, 'dev', settings.evaluation.devSize),
     await evaluationSet(task, 'test', settings.evaluation.testSize),
   ];
+  const warnings = await taskWarnings(task, { style, sets: [dev, test], signal });
   const runSeed = BigInt(settings.seed);
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
   const calibrates = resolved.profile !== 'embedded';
   const problems = calibrates ? CALIBRATED_PROBLEMS : SAMPLED_PROBLEMS;
+  const counts = new Map(tiers.map((tier) => [tier, problems]));
   const plan = inTurn(
     await planRollouts({
       task,
       runSeed,
       iteration: 0,
-      counts: new Map(tiers.map((tier) => [tier, problems])),
+      counts,
       samples,
       ...(calibrates ? { excluded: new HeldOutProblems(await wholeSets(task), { model, task, style }) } : {}),
     }),
@@ -162,6 +167,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
     const trainingRate = trained / trainingSeconds;
     return {
       settings: resolved,
+      warnings: [...warnings, ...leftOut(counts, plan)],
       evaluations: { dev: dev.problems.length, test: test.problems.length },
       layers,
       trainableParameters: parameters,

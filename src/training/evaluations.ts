@@ -8,7 +8,7 @@ import { constrainedRecord, devReplyRecord, heldOutRecord, type HeldOut } from '
 import { figuresGiven, figuresOf, verdictsByTier, type Summary, type TierVerdicts } from '../statistics/index.js';
 import type { OpenTask, VerdictKind } from '../tasks/task.js';
 import { turnRecords } from './rollout-records.js';
-import { cancellation, report, type RunContext } from './run-state.js';
+import { cancellation, countVerdict, report, shownHits, type RunContext } from './run-state.js';
 import type { RunSettings } from './settings.js';
 import { refuseUndecided } from './undecided.js';
 
@@ -52,6 +52,7 @@ export async function evaluateSet(
   const { style, maxTokens } = settings.sampling;
   const { maxSequences } = settings.model;
   const replies = new Map<string, JudgedRollout>();
+  const hits = new Map<string, { passed: number; decided: number }>();
   const { outcomes, summary, failures } = await evaluateGreedy(backend, task, problems, {
     style,
     maxTokens,
@@ -61,10 +62,11 @@ export async function evaluateSet(
     ...cancellation(context),
     onReply: (reply) => {
       replies.set(reply.problem.id, judgedRollout(backend, reply));
+      countVerdict(hits, reply.problem.tier, reply.judgement.verdict.kind);
       onReply?.(reply);
     },
     onProgress: ({ done, total, sampledTokens: tokens }) =>
-      report(context, { stage, iteration: at.iteration, done, total, tokens: tokens ?? 0 }),
+      report(context, { stage, iteration: at.iteration, done, total, tokens: tokens ?? 0, hits: shownHits(hits) }),
   });
   const rollouts = outcomes.map(({ problemId }) => replies.get(problemId)!);
   const measured = {

@@ -24,7 +24,7 @@ export interface RunProgress {
   readonly total: number;
   /** Sampled or trained in this stage. */
   readonly tokens: number;
-  /** By tier, of this iteration's verdicts so far. */
+  /** By tier, of the verdicts of this stage so far: of an evaluation, or of the rollouts of an iteration. */
   readonly hits: Dictionary<{ readonly passed: number; readonly decided: number }>;
   /** Of the last step. */
   readonly loss: number | null;

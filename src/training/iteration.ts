@@ -10,7 +10,7 @@ import { IsoproError } from '../errors.js';
 import { withQuestions } from '../evaluation/asked.js';
 import { samplingOf } from '../rollouts/answer.js';
 import { allocate } from '../rollouts/allocation.js';
-import { planRollouts } from '../rollouts/plan.js';
+import { leftOut, planRollouts } from '../rollouts/plan.js';
 import { meanLoss, pooledHitRate } from '../run-folder/derived.js';
 import { adapterStateRecord, adapterTargets, gateRecord, layersRecord } from '../run-folder/course-records.js';
 import { iterationReportRecord } from '../run-folder/evaluation-records.js';
@@ -28,7 +28,7 @@ import type { LoraSession } from './monitor-session.js';
 import { createExecutor, monitorIteration, refuseUnapplied } from './monitoring.js';
 import { policyShift, samplerGap, shiftProbes } from './policy-shift.js';
 import { rolloutRecords } from './rollout-records.js';
-import { cancellation, peakRssBytes, report, type RunContext, type RunState } from './run-state.js';
+import { cancellation, countVerdict, peakRssBytes, report, shownHits, type RunContext, type RunState } from './run-state.js';
 import { refuseUndecided } from './undecided.js';
 
 /** Sequences that layers are chosen on, and on which it is measured how far a remedy moves the function. */
@@ -182,22 +182,18 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
       `${plan.length} of the ${wanted} different problems of an iteration could be drawn, and there are hardly more: with ${samples} ` +
         `samples of each it has ${plan.length * samples} rollouts, not ${rollouts}`,
     );
+  if (iteration === 1) for (const left of leftOut(counts, plan)) context.hooks.onNotice?.(left);
   const hits = new Map<string, { passed: number; decided: number }>();
-  const shownHits = () => dictionary([...hits].map(([tier, of]) => [tier, { ...of }]));
   const progress = { stage: 'rollouts' as const, iteration, total: plan.length * samples };
-  report(context, { ...progress, hits: shownHits() });
+  report(context, { ...progress, hits: shownHits(hits) });
   return sampleRollouts({
     backend,
     plan,
     ...samplingOf(task, settings.sampling, settings.model.maxSequences),
     ...cancellation(context),
-    onVerdict: ({ tier }, { kind }) => {
-      const of = hits.get(tier) ?? { passed: 0, decided: 0 };
-      hits.set(tier, of);
-      if (kind !== 'none') of.decided++;
-      if (kind === 'pass') of.passed++;
-    },
-    onProgress: ({ finished, sampledTokens }) => report(context, { ...progress, done: finished, tokens: sampledTokens, hits: shownHits() }),
+    onVerdict: ({ tier }, { kind }) => countVerdict(hits, tier, kind),
+    onProgress: ({ finished, sampledTokens }) =>
+      report(context, { ...progress, done: finished, tokens: sampledTokens, hits: shownHits(hits) }),
   });
 }
 

@@ -10,6 +10,7 @@ import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
+import { taskWarnings } from '../evaluation/task-warnings.js';
 import { parseCheckpoint } from '../log/checkpoint.js';
 import { EventLog } from '../log/event-log.js';
 import { isoproHome } from '../log/home.js';
@@ -116,7 +117,12 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
         'INVALID_ARGUMENT',
         `buffer.accept: ${task.id} has no referenceReply, or episodes of several turns: there is nothing to train on`,
       );
-    if (!begun) await refuseNondeterminism(task, settings.sampling.style); // before there is a folder
+    const notice = (text: string): void => hooks.onNotice?.(text);
+    if (!begun) {
+      const { style } = settings.sampling;
+      await refuseNondeterminism(task, style); // before there is a folder
+      for (const warning of await taskWarnings(task, { style, sets: [dev, test], signal })) notice(warning);
+    }
     const { lock: lockFile } = makeRunFolder(folder);
     const lock = OwnerLock.take(lockFile);
     if (lock === null) throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
@@ -128,7 +134,6 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     }
     const runId = manifest?.runId ?? (out === undefined ? path.basename(folder) : newRunId());
     if (manifest === null) await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: null });
-    const notice = (text: string): void => hooks.onNotice?.(text);
     if (manifest === null) await keepSplit(task, notice);
     const witnessed = resolved.signer === 'witness';
     const waiting = { onNotice: notice, ...(signal === undefined ? {} : { signal }) };

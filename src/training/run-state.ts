@@ -1,12 +1,13 @@
 /** What a run carries from one iteration to the next, and what the parts of an iteration share. */
 import type { Backend, TokenReply } from '../backends/backend.js';
+import { dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
 import type { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import type { RunLog } from '../run-folder/streams.js';
 import type { TierVerdicts } from '../statistics/index.js';
-import type { OpenTask } from '../tasks/task.js';
+import type { OpenTask, VerdictKind } from '../tasks/task.js';
 import type { TrainerExecutor } from '../trainees/lora/executor.js';
 import type { RunHooks, RunProgress } from './hooks.js';
 import type { KeptReplies } from './kept-replies.js';
@@ -107,6 +108,18 @@ export function report(context: Pick<RunContext, 'hooks' | 'settings'>, progress
     ...progress,
   });
 }
+
+type Hits = Map<string, { passed: number; decided: number }>;
+
+/** Counts a verdict for `RunProgress.hits`. */
+export function countVerdict(hits: Hits, tier: string, kind: VerdictKind): void {
+  const of = hits.get(tier) ?? { passed: 0, decided: 0 };
+  hits.set(tier, of);
+  if (kind !== 'none') of.decided++;
+  if (kind === 'pass') of.passed++;
+}
+
+export const shownHits = (hits: Hits): RunProgress['hits'] => dictionary([...hits].map(([tier, of]) => [tier, { ...of }]));
 
 export const cancellation = ({ signal }: Pick<RunContext, 'signal'>): { readonly signal?: AbortSignal } =>
   signal === undefined ? {} : { signal };

@@ -2,10 +2,11 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, afterEach, beforeAll, expect, jest, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { Model } from '../../src/engine/model.js';
 import { Trainer } from '../../src/engine/trainer.js';
 import type { RunProgress } from '../../src/training/hooks.js';
+import { planRun } from '../../src/training/dry-run.js';
 import { openRun, type OpenRun } from '../../src/training/open-run.js';
 import { VerifierThreads } from '../../src/tasks/verifier-threads.js';
 import { run } from '../../src/training/run.js';
@@ -96,3 +97,42 @@ test('a task whose problems are all kept for evaluation: the error says how many
     { out: file('enough') },
   );
 }, 120_000);
+
+describe('what is to be known of a task is said before a model is trained on it, by a run and by its plan', () => {
+  const told = async (task: string, members: string): Promise<{ readonly run: string[]; readonly plan: readonly string[] }> => {
+    writeLetterTask(file(`${task}.mjs`), { members });
+    const given: RunSettingsInput = { ...input, task: file(`${task}.mjs`), iterations: 1 };
+    const notices: string[] = [];
+    const stopped = new AbortController();
+    const running = run(given, {
+      out: file(task),
+      signal: stopped.signal,
+      onNotice: (text) => notices.push(text),
+      onProgress: ({ stage, done }) => void (stage === 'rollouts' && done > 0 && stopped.abort()),
+    });
+    await expect(running).rejects.toMatchObject({ code: 'ABORTED' });
+    return { run: notices, plan: (await planRun(given)).warnings };
+  };
+
+  test('a verifier that passes everything', async () => {
+    const { run, plan } = await told('anything', `  parse: (text) => ({ ok: true, answer: text }), verify: () => ({ kind: 'pass' }),\n`);
+    const expected = [expect.stringMatching(/^The verifier passes everything .*: the empty reply, nonsense and the question .* all pass/)];
+    expect([run, plan]).toEqual([expected, expected]);
+  }, 120_000);
+
+  test('a tier of which problems are too few', async () => {
+    // L0 has no problem beyond the dev set's
+    const { run, plan } = await told(
+      'scarce',
+      `  generate: (tier, seed) => ({ number: Number(seed % (tier === 'L0' ? 3n : 100000n)) }),\n`,
+    );
+    const expected = [
+      'tier L0 has 3 dev problems, not 4: its generator gave no more different ones',
+      'tier L0 has no test problem, and is in no result: its generator gave no more different ones beside the 20 of the dev set',
+      'tier L0 is not trained on: the evaluation sets keep 120 different problems of a tier, and it has no others',
+    ];
+    // that of all problems of an iteration some are missing is told too, of a run
+    expect(run.filter((text) => text.startsWith('tier '))).toEqual(expected);
+    expect(plan).toEqual(expected);
+  }, 120_000);
+});

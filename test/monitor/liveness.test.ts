@@ -42,6 +42,7 @@ describe('from when a rule can fire', () => {
     const settings = downloaded;
     const plan: RunPlan = {
       settings,
+      warnings: [],
       evaluations: { dev: 40, test: 200 },
       layers: [1],
       trainableParameters: 1,
