@@ -15,7 +15,7 @@ export interface Trace extends Sampled {
 }
 
 /** A trace enters an iteration's batches at most so often: a tier with two traces is not learned by heart. */
-const MAX_USES = 4;
+export const MAX_USES = 4;
 
 export class ReplayBuffer {
   readonly #tierCap: number;

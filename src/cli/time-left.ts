@@ -1,4 +1,5 @@
 /** How long a run will still take, from what its stages have taken so far. For people only: nothing of it enters results or logs. */
+import { MAX_USES } from '../algorithms/replay-buffer.js';
 import { forgettingTextCount } from '../evaluation/forgetting.js';
 import type { RunProgress, Stage } from '../training/hooks.js';
 import type { RunSettings } from '../training/settings.js';
@@ -11,24 +12,37 @@ export interface PlannedWork {
   /** Of an iteration, and how many of them answer one prompt. */
   readonly rollouts: number;
   readonly samples?: number;
-  /** Sequences that an iteration trains on. */
+  /** Sequences that an iteration trains on, at most. */
   readonly trained?: number;
+  /** Where those are some of the rollouts: how often one is trained on at most, and which ones are. */
+  readonly reuse?: { readonly uses: number; readonly passing: boolean; readonly earlier: boolean };
   /** Replies that are under way at once. */
   readonly together?: number;
   /** General prompts of the measure of forgetting. */
   readonly forgetting?: number;
 }
 
-export const plannedWork = ({ model, evaluation, sampling, buffer, optimiser }: RunSettings): PlannedWork => ({
-  testSize: evaluation.testSize,
-  devSize: evaluation.devSize,
-  rollouts: sampling.rollouts,
-  samples: sampling.samples,
-  together: model.maxSequences,
-  // the classic buffer has as many as were accepted
-  ...(buffer.kind === 'classic' ? {} : { trained: optimiser.stepsPerIteration * optimiser.batchSize }),
-  ...(evaluation.forgetting === undefined ? {} : { forgetting: evaluation.forgetting }),
-});
+export function plannedWork({ model, evaluation, sampling, buffer, optimiser, algorithm }: RunSettings): PlannedWork {
+  const rejects = algorithm.id === 'rft';
+  const passingOnly = rejects && buffer.accept === 'passing';
+  return {
+    testSize: evaluation.testSize,
+    devSize: evaluation.devSize,
+    rollouts: sampling.rollouts,
+    samples: sampling.samples,
+    together: model.maxSequences,
+    // the classic buffer has as many as were accepted
+    ...(buffer.kind === 'classic'
+      ? {}
+      : {
+          trained: optimiser.stepsPerIteration * optimiser.batchSize,
+          ...(buffer.accept === 'references'
+            ? {}
+            : { reuse: { uses: MAX_USES, passing: passingOnly, earlier: rejects && buffer.accumulate } }),
+        }),
+    ...(evaluation.forgetting === undefined ? {} : { forgetting: evaluation.forgetting }),
+  };
+}
 
 /**
  * What work costs beside the answer to a problem, until it has been measured: a prompt as so many tokens that are read, a sampled token as
@@ -46,6 +60,12 @@ export class TimeLeft {
   /** Of an evaluation: seconds a problem, and tokens of a reply. */
   #pace: number | null = null;
   #replyTokens = 0;
+  /** Share of the replies that pass, as far as is known. */
+  #passRate: number | null = null;
+  /** Rollouts of an iteration that may be trained on. */
+  readonly #usable = new Map<number, number>();
+  /** The iteration whose steps were timed last. */
+  #trainedIteration = 0;
   #progress: RunProgress | null = null;
   #told = 0;
   #stageBegun = 0;
@@ -70,10 +90,12 @@ export class TimeLeft {
       // a stage that is first heard of with some of it done began where the one before was last heard of
       const begun = done === 0 || before === null ? now : this.#told;
       if (before !== null) this.#taken.set(before.stage, (begun - this.#stageBegun) / 1000);
+      if (before?.stage === 'training') this.#trainedIteration = before.iteration;
       this.#stageBegun = this.#passBegun = this.#latest = begun;
     } else if (done < before.done) this.#passBegun = now;
     if (done !== before?.done) this.#latest = now;
     if (total > 0) this.#totals.set(stage, total);
+    this.#takeHits(progress);
     const isEvaluation = stage === 'before' || stage === 'dev' || stage === 'after';
     if (isEvaluation && done > 0 && (this.#pace === null || done >= TRUSTED * total)) {
       this.#pace = (now - this.#passBegun) / 1000 / this.#answered(done, total);
@@ -87,14 +109,45 @@ export class TimeLeft {
   left(now: number): number | null {
     if (this.#progress === null) return null;
     const { stage, iteration, iterations } = this.#progress;
-    const [rollouts, training, dev, after] = (['rollouts', 'training', 'dev', 'after'] as const).map((each) => this.#of(each));
+    const [rollouts, dev, after] = (['rollouts', 'dev', 'after'] as const).map((each) => this.#of(each));
+    const training = this.#training(iteration);
     const rest = this.#rest(now);
     if (stage === 'forgetting' || stage === 'close') return rest;
     const forgetting = this.#of('forgetting');
     if (stage === 'after') return rest === null ? null : rest + (forgetting ?? 0);
     if (rest === null || rollouts == null || training == null || dev == null || after == null || forgetting === null) return null;
     const following = { load: dev, before: dev, rollouts: training + dev, layers: training + dev, training: dev, dev: 0 }[stage];
-    return rest + following + (iterations - iteration) * (rollouts + training + dev) + after + forgetting;
+    let coming = 0;
+    for (let next = iteration + 1; next <= iterations; next++) coming += rollouts + (this.#training(next) ?? training) + dev;
+    return rest + following + coming + after + forgetting;
+  }
+
+  #takeHits({ stage, iteration, done, total, hits }: RunProgress): void {
+    const [passed, decided] = Object.values(hits).reduce(([p, d], of) => [p + of.passed, d + of.decided], [0, 0]);
+    if (decided === 0) return;
+    // the test after training tells of nothing that is to come
+    if (stage !== 'after' && (this.#passRate === null || stage === 'before' || done >= TRUSTED * total))
+      this.#passRate = (passed + 1) / (decided + 2); // few say little
+    if (stage === 'rollouts') this.#usable.set(iteration, (this.#planned?.reuse?.passing === true ? passed / decided : 1) * total);
+  }
+
+  /** Seconds of the steps of an iteration. */
+  #training(iteration: number): number | null {
+    const { trained = 0 } = this.#planned ?? {};
+    const taken = this.#taken.get('training');
+    if (taken === undefined) return this.#pace === null ? null : this.#pace * Math.min(trained, this.#sequences(iteration));
+    const then = Math.min(trained, this.#sequences(this.#trainedIteration));
+    return then === 0 ? taken : (taken * Math.min(trained, this.#sequences(iteration))) / then;
+  }
+
+  /** That an iteration has to train on, each as often as it may be used: few where few rollouts pass. */
+  #sequences(iteration: number): number {
+    const { reuse, rollouts } = this.#planned ?? {};
+    if (reuse === undefined || rollouts === undefined) return Infinity;
+    const expected = (reuse.passing ? (this.#passRate ?? 1) : 1) * (this.#totals.get('rollouts') ?? rollouts);
+    let usable = 0;
+    for (let i = reuse.earlier ? 1 : iteration; i <= iteration; i++) usable += this.#usable.get(i) ?? expected;
+    return reuse.uses * usable;
   }
 
   /** With those that are under way, half done as it were: the first answers would tell of several times as long. */
@@ -117,7 +170,7 @@ export class TimeLeft {
   /** Seconds of a whole stage: as it was, else as others let expect. */
   #of(stage: Stage): number | null {
     const answers = (count: number | undefined): number | null => (this.#pace === null || count === undefined ? null : this.#pace * count);
-    const { testSize = 1, devSize = 1, rollouts, samples = 1, trained, forgetting = 0 } = this.#planned ?? {};
+    const { testSize = 1, devSize = 1, rollouts, samples = 1, forgetting = 0 } = this.#planned ?? {};
     const [whole, reply] = [PROMPT + SAMPLED * this.#replyTokens, SAMPLED * this.#replyTokens];
     switch (stage) {
       case 'before':
@@ -135,7 +188,7 @@ export class TimeLeft {
         return this.#taken.get(stage) ?? answers(count === undefined ? undefined : (count * (PROMPT / samples + reply)) / whole);
       }
       case 'training':
-        return this.#taken.get(stage) ?? answers(trained ?? 0);
+        return this.#training(this.#progress!.iteration);
       case 'forgetting':
         return answers((forgettingTextCount(forgetting) * Math.min(whole, FORGETTING_TEXT)) / whole);
       default:

@@ -1,7 +1,7 @@
 /** What a person sees of a run while it goes on, on a terminal of the tests' own and by their clock. */
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { RunScreen } from '../../src/cli/run-screen.js';
-import { TimeLeft } from '../../src/cli/time-left.js';
+import { plannedWork, TimeLeft } from '../../src/cli/time-left.js';
 import type { BegunRun, IterationReport, RunProgress, Stage } from '../../src/training/hooks.js';
 import { resolveSettings } from '../../src/training/settings.js';
 import { Terminal } from '../models/terminal.js';
@@ -94,6 +94,26 @@ describe('the time left', () => {
     // from a quarter of the first evaluation on
     for (const { ratio } of ratios.slice(10)) expect([ratio, ratio > 0.6 && ratio < 1.5]).toEqual([ratio, true]);
     for (const { iteration, ratio } of ratios) if (iteration === 2) expect([ratio, ratio > 0.7 && ratio < 1.4]).toEqual([ratio, true]);
+  });
+
+  test('counts the steps that accepted rollouts are enough for, and not all that are allowed', () => {
+    const planned = plannedWork(resolveSettings({ profile: 'small', sampling: { rollouts: 64 } }));
+    expect(planned).toMatchObject({ trained: 192, reuse: { uses: 4, passing: true, earlier: true } });
+    const { trained: _, reuse: __, ...untrained } = planned;
+    /** Seconds of the steps of three iterations, at a second a reply. */
+    const steps = (passed: number): number => {
+      const [left, others] = [planned, untrained].map((of) => {
+        const time = new TimeLeft(of);
+        time.take(at('before', 0, 0, 40), 0);
+        time.take(at('before', 0, 40, 40, { hits: { all: { passed, decided: 40 } } }), 40_000);
+        return time.left(40_000)!;
+      });
+      return left! - others!;
+    };
+    expect(steps(40)).toBeCloseTo(3 * 192, 0);
+    // one of twenty passes: some 3, 6 and 9 rollouts, each four times
+    expect(steps(1)).toBeGreaterThan(4 * (1 + 2 + 3));
+    expect(steps(1)).toBeLessThan(4 * (5 + 10 + 15));
   });
 
   test('goes down while nothing is reported', () => {
