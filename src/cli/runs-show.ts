@@ -73,6 +73,7 @@ export const runsShowCommand = defineCommand({
         wrapped(`${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(seed, 20)}, run ${manifest.runId}`, style),
         `${end === null ? (defects.length === 0 ? 'unfinished' : 'damaged') : `ended: ${label(end.stopped, 200)}`}; ` +
           `${integrityLine(integrity).text}`,
+        ...(integrity.outcome === 'unchecked' ? [wrapped(`not checked since ${label(integrity.reason, 300)}`, style)] : []),
         ...defects.map((defect) => wrapped(label(defect, 300), style)),
         '',
         painted(wrapped(conclusion(run), style), shortcoming(run) === null ? 'strong' : 'fair', style),

@@ -5,7 +5,9 @@ import { isoproHome } from './home.js';
 import { logFileOf, LogReader } from './read.js';
 import { singleProcessFile, SingleProcessSigner } from './signer.js';
 import type { LogStreams } from './streams.js';
-import { formatTrustedKey, type TrustedKey } from './trusted-key.js';
+import { ed25519KeyId, type Ed25519PublicKey } from './signed-note.js';
+import { parseTicket } from './ticket.js';
+import { formatTrustedKey, WITNESS_KEY_NAME, type TrustedKey } from './trusted-key.js';
 import { verifyLogFile, type Verification, type VerifyOptions } from './verify.js';
 import { publicKeyFile, readTrustedKey, witnessFile } from './witness-key.js';
 import { readWitnessHeads } from './witness-store.js';
@@ -24,14 +26,21 @@ export interface RunVerifyOptions extends Omit<VerifyOptions, 'key' | 'heads'> {
   readonly home?: string;
 }
 
+interface Claim {
+  readonly runId: string;
+  readonly signer: string;
+  /** Ids of the witness keys that signed the ticket, by its own words, in hex; none where it cannot be read. */
+  readonly witnesses: readonly string[];
+}
+
 /** Run and signer as the file claims them; null where it cannot be read that far. */
-function claims(path: string, streams: LogStreams): { runId: string; signer: string } | null {
+function claims(path: string, streams: LogStreams): Claim | null {
   let reader: LogReader | null = null;
   try {
     reader = new LogReader(path, streams);
     for (const { payload } of reader.records()) {
       return typeof payload.runId === 'string' && typeof payload.signer === 'string'
-        ? { runId: payload.runId, signer: payload.signer }
+        ? { runId: payload.runId, signer: payload.signer, witnesses: witnessesOf(payload.ticket) }
         : null;
     }
     return null;
@@ -43,7 +52,30 @@ function claims(path: string, streams: LogStreams): { runId: string; signer: str
   }
 }
 
-async function ownKey(claim: { runId: string; signer: string } | null, home: string): Promise<TrustedKey> {
+function witnessesOf(ticket: unknown): string[] {
+  try {
+    const { signatures } = parseTicket(String(ticket)).note;
+    return signatures.flatMap(({ keyName, keyId }) => (keyName === WITNESS_KEY_NAME ? [keyId.toString('hex')] : []));
+  } catch {
+    return []; // which the verification says
+  }
+}
+
+/**
+ * A run of another witness is not held against this one's key: that would call an honest one tampered. Where this witness knows the run, it
+ * is its own, and another's signature a forgery.
+ */
+function refuseStranger({ runId, witnesses }: Claim, key: Ed25519PublicKey, home: string): void {
+  if (witnesses.length === 0 || witnesses.includes(ed25519KeyId(WITNESS_KEY_NAME, key).toString('hex'))) return;
+  if (readWitnessHeads(witnessFile(home), runId).length > 0) return;
+  throw new IsoproError(
+    'WITNESS_KEY_MISSING',
+    `run ${runId} was signed by the witness with the key ${witnesses.join(', ')}, which is not the one of this machine ($ISOPRO_HOME)`,
+    { remedy: 'Give the public key of that witness: `isopro-native log verify RUN --key FILE`, or set ISOPRO_HOME as it was for the run.' },
+  );
+}
+
+async function ownKey(claim: Claim | null, home: string): Promise<TrustedKey> {
   if (claim?.signer === 'single-process') {
     if (!existsSync(singleProcessFile(home)))
       throw new IsoproError('WITNESS_KEY_MISSING', 'the run had no witness, and its secret key is not on this machine');
@@ -56,7 +88,9 @@ async function ownKey(claim: { runId: string; signer: string } | null, home: str
       await signer.close();
     }
   }
-  return readTrustedKey(publicKeyFile(home));
+  const key = readTrustedKey(publicKeyFile(home));
+  if (claim?.signer === 'witness' && key.signer === 'witness') refuseStranger(claim, key.publicKey, home);
+  return key;
 }
 
 /**
