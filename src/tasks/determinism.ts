@@ -4,6 +4,7 @@
  */
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
+import { AHEAD_SECONDS } from './clock-ahead.js';
 import { openTask } from './open-task.js';
 import type { FinishReason, Judgement, OpenTask, Problem, PromptStyle, Verdict } from './task.js';
 
@@ -41,12 +42,13 @@ function shown({ kind, score, forecast }: Verdict): string {
 }
 
 /**
- * Tries generator, prompt, policies and verifier of a task file twice, here and in a thread of its own that loads the file anew.
+ * Tries generator, prompt, policies and verifier of a task file twice, here and in a thread of its own that loads the file anew, by a clock
+ * that is ahead.
  * @throws IsoproError TASK_INVALID naming the member that gave two results, TASK_TIMEOUT
  */
 export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): Promise<void> {
   if (task.source.kind !== 'file') return;
-  await using anew = await openTask(task.source.path, task.source.options);
+  await using anew = await openTask(task.source.path, { ...task.source.options, clockAhead: AHEAD_SECONDS });
   const places = task.tiers.flatMap(({ id: tier }) =>
     Array.from({ length: TRIALS }, (_, sample) => ({
       tier,
@@ -58,7 +60,12 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
   for (const [i, { tier, seed }] of places.entries()) {
     const differing = differences(problems[i]!, again[i]!);
     if (differing !== '')
-      refuse(task, 'generate', `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}`);
+      refuse(
+        task,
+        'generate',
+        `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}; the second was generated anew, by ` +
+          'a clock that is 400 days ahead',
+      );
   }
   const prompts = await each(problems, (problem) => task.prompt(problem, style));
   const promptsAgain = await each(problems, (problem) => anew.prompt(problem, style), true);

@@ -1,3 +1,5 @@
+import { existsSync, readdirSync, statSync } from 'node:fs';
+import path from 'node:path';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { didYouMean } from '../nearest.js';
@@ -24,6 +26,8 @@ export interface OpenTaskOptions extends DataTaskOptions, AskingOptions {
   readonly turns?: number;
   /** What a task in Python prints, as the traceback of what it raises, is not shown: whoever opens it says what went wrong. */
   readonly silent?: boolean;
+  /** Seconds by which the clock is ahead of what holds a task of one's own; a task that reads no clock is the same by it. */
+  readonly clockAhead?: number;
 }
 
 const MAX_VERIFIER_THREADS = 64;
@@ -43,7 +47,28 @@ export async function openTask(specifier: string, options: OpenTaskOptions = {})
   }
 }
 
-async function openAsItIs(specifier: string, { verifierThreads, turns, silent, ...given }: OpenTaskOptions): Promise<OpenTask> {
+const ENDINGS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs', '.jsonl', '.csv'];
+/** More are no choice. */
+const NAMED_FILES = 6;
+
+/** A folder, or the name of a file without its ending: what may have been meant. @throws IsoproError TASK_UNKNOWN */
+function refuseNearFile(specifier: string): void {
+  const isTask = (file: string): boolean => [...ENDINGS, '.py'].some((ending) => file.endsWith(ending) && !file.endsWith(`.d${ending}`));
+  const asNamed = (file: string): string => (file.endsWith('.py') ? `python:${file}` : file);
+  const meant = (files: readonly string[]): { readonly remedy?: string } =>
+    files.length === 0 ? {} : { remedy: `Name the file: ${files.slice(0, NAMED_FILES).map(asNamed).join(', ')}.` };
+  const found = statSync(specifier, { throwIfNoEntry: false });
+  if (found?.isDirectory() === true) {
+    const files = readdirSync(specifier).filter(isTask).sort();
+    const inside = files.map((file) => path.join(specifier, file));
+    throw new IsoproError('TASK_UNKNOWN', `${specifier} is a folder, and a task is one file`, meant(inside));
+  }
+  if (found !== undefined) return;
+  const near = [...ENDINGS, '.py'].map((ending) => `${specifier}${ending}`).filter((file) => existsSync(file));
+  if (near.length > 0) throw new IsoproError('TASK_UNKNOWN', `there is no ${specifier}, and there is ${near.join(', ')}`, meant(near));
+}
+
+async function openAsItIs(specifier: string, { verifierThreads, turns, silent, clockAhead, ...given }: OpenTaskOptions): Promise<OpenTask> {
   const data = dataOptionsOf(given);
   if (
     verifierThreads !== undefined &&
@@ -55,6 +80,7 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, silent, .
     return openBuiltIn(specifier, verifierThreads, turns);
   }
   const python = isPythonSpecifier(specifier);
+  if (!python) refuseNearFile(specifier);
   const rows = !python && isDataFile(specifier);
   if (python || rows || /[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
     if (!rows) refuseDataOptions(specifier, data);
@@ -62,6 +88,7 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, silent, .
       verifierThreads: verifierThreads ?? 1,
       ...(turns === undefined ? {} : { turns }),
       ...(silent === true ? { silent } : {}),
+      ...(clockAhead === undefined ? {} : { clockAhead }),
     };
     const task = await (python
       ? openPythonTask(specifier, options)

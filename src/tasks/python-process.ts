@@ -4,6 +4,7 @@
  */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { EventEmitter } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
@@ -19,6 +20,8 @@ const MOST_BYTES = 2 ** 24;
 /** What a process prints is shown so far and no further. */
 const SHOWN_BYTES = 2 ** 16;
 const TAIL_CHARACTERS = 300;
+/** Of a process beside what it had when it was loaded, of the 4 GiB that bridge.py lets it have. */
+const MUCH_MEMORY = 1e9;
 
 const replyShape = z.union([
   z.strictObject({ python: z.array(z.int()).length(2) }),
@@ -48,11 +51,17 @@ export class PythonProcess extends EventEmitter {
   #tail = '';
   #greeted = false;
   #failed = false;
+  readonly #clockAhead: number;
+  #loadedBytes: number | null = null;
 
-  /** @throws IsoproError SYSTEM_LIMIT where the system starts no further process */
-  constructor(program: PythonModule) {
+  /**
+   * @param clockAhead seconds by which what reads the clock there is ahead
+   * @throws IsoproError SYSTEM_LIMIT where the system starts no further process
+   */
+  constructor(program: PythonModule, clockAhead = 0) {
     super();
     this.#program = program;
+    this.#clockAhead = clockAhead;
     try {
       this.#child = spawn(program.interpreter, [PROGRAM], {
         // a fixed order of sets; nothing is written beside the user's files
@@ -92,7 +101,7 @@ export class PythonProcess extends EventEmitter {
     this.#asked = message;
     const { module, file, name, check } = this.#program;
     const asked: Partial<Record<WorkerMethod, readonly [string, readonly unknown[]]>> = {
-      load: ['load', [module, file, name, check]],
+      load: ['load', [module, file, name, check, this.#clockAhead]],
       judge: ['judge', args.slice(0, 2)],
       answer: ['judge', args],
       referenceReply: ['solution', args.slice(0, 1)],
@@ -149,11 +158,32 @@ export class PythonProcess extends EventEmitter {
     if ('member' in reply) return this.#give(reply);
     try {
       const value = readResult(asked.method, asked.args, reply.value);
-      if (asked.method === 'load') this.#requireSame(value as PythonDescription);
+      if (asked.method === 'load') {
+        this.#requireSame(value as PythonDescription);
+        this.#loadedBytes = this.#dataBytes();
+      }
       this.#give({ call: reply.call, value });
     } catch (error) {
       if (!(error instanceof MemberError)) throw error;
       this.#give({ call: reply.call, member: error.member, message: error.message });
+    }
+  }
+
+  /** Filling memory takes time, so that a verifier that wants all of it is late before it is refused. */
+  get tookBeside(): string {
+    const bytes = this.#dataBytes();
+    return bytes !== null && this.#loadedBytes !== null && bytes - this.#loadedBytes > MUCH_MEMORY
+      ? ', and had asked for more than 1 GB of memory by then'
+      : '';
+  }
+
+  /** What the limit of memory counts; null where the system does not say. */
+  #dataBytes(): number | null {
+    try {
+      const found = /^VmData:\s+(\d+) kB/m.exec(readFileSync(`/proc/${this.#child.pid}/status`, 'utf8'));
+      return found === null ? null : 1024 * Number(found[1]);
+    } catch {
+      return null;
     }
   }
 

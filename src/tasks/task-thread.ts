@@ -19,12 +19,16 @@ const MEMORY_LIMIT_MB = 512;
 const MOST_FAILED_STARTS = 3;
 
 /** Where a task is run: a thread for JavaScript, a process for Python. Both are told and say the same. */
-type Holder = EventEmitter & Pick<Worker, 'postMessage' | 'ref' | 'unref' | 'terminate'>;
+type Holder = EventEmitter &
+  Pick<Worker, 'postMessage' | 'ref' | 'unref' | 'terminate'> & {
+    /** What it took meanwhile beside time, to be said behind that; empty: nothing that is known. */
+    readonly tookBeside?: string;
+  };
 
 /** @throws IsoproError SYSTEM_LIMIT */
 const startHolder = (task: ThreadTask): Holder =>
   task.kind === 'python'
-    ? new PythonProcess(task.program)
+    ? new PythonProcess(task.program, task.clockAhead)
     : startThread(new URL('./task-worker.js', import.meta.url), { resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB } });
 
 export class CallTimeout extends Error {}
@@ -160,7 +164,7 @@ export class TaskThread {
         void this.#end(worker);
         settle(() => failed(failure));
       };
-      let timer = setTimeout(() => give(new CallTimeout(tooLate(limit.seconds))), limit.ms);
+      let timer = setTimeout(() => give(new CallTimeout(`${tooLate(limit.seconds)}${worker.tookBeside ?? ''}`)), limit.ms);
       const abort = (): void => {
         worker.postMessage({ abort: call } satisfies WorkerAbort);
         clearTimeout(timer);

@@ -5,6 +5,7 @@
 import { parentPort } from 'node:worker_threads';
 import { createRequire } from 'node:module';
 import { canonicalJson, type Json } from '../canonical-json.js';
+import { setClockAhead } from './clock-ahead.js';
 import { asProblem } from './problem-id.js';
 import type { Graded } from './data/score-model.js';
 import type { ChatMessage, FinishReason, Judgement, Parsed, Problem, PromptStyle, Task, Verdict } from './task.js';
@@ -40,6 +41,7 @@ function readProblem(member: string, value: unknown, tier: string | undefined): 
 
 const methods = {
   async load(given: Exclude<ThreadTask, { kind: 'python' }>): Promise<TaskDescription> {
+    if (given.clockAhead !== undefined) setClockAhead(given.clockAhead);
     ours = given.kind !== 'bundle';
     task =
       given.kind === 'bundle'

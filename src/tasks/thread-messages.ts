@@ -7,11 +7,15 @@ import type { BuiltInId } from './registry.js';
 import type { ChatMessage, OpenTask, TaskLimits } from './task.js';
 
 /** What a thread, or a process of Python, is to hold: a user's file as a bundle, a user's data or module, or one of our own tasks. */
-export type ThreadTask =
+export type ThreadTask = (
   | { readonly kind: 'bundle'; readonly path: string; readonly code: string }
   | { readonly kind: 'data'; readonly program: DataProgram }
   | { readonly kind: 'built-in'; readonly id: BuiltInId }
-  | { readonly kind: 'python'; readonly program: PythonModule };
+  | { readonly kind: 'python'; readonly program: PythonModule }
+) & {
+  /** Seconds by which its clock is ahead; absent: none. */
+  readonly clockAhead?: number;
+};
 
 export interface TaskDescription
   extends Pick<OpenTask, 'id' | 'version' | 'tiers' | 'policies' | 'policyNotes' | 'exploits' | 'answerGrammar'> {

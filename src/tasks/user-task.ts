@@ -34,6 +34,7 @@ export interface UserTaskOptions {
   readonly verifierThreads: number;
   readonly turns?: number;
   readonly silent?: boolean;
+  readonly clockAhead?: number;
 }
 
 /** Timeouts and crashes of a member other than the verifier are errors of the task. */
@@ -260,11 +261,12 @@ async function openInThreads(
   { path, options: again }: { readonly path: string; readonly options: DataTaskOptions },
   task: ThreadTask,
   sha256Of: (description: TaskDescription) => string,
-  { verifierThreads, turns }: UserTaskOptions,
+  { verifierThreads, turns, clockAhead }: UserTaskOptions,
   rows?: TaskRows,
   grader?: GraderModel,
 ): Promise<OpenTask> {
-  const threads = new VerifierThreads(task, verifierThreads, grader && ((messages) => grader.grade(messages)));
+  const held = clockAhead === undefined ? task : { ...task, clockAhead };
+  const threads = new VerifierThreads(held, verifierThreads, grader && ((messages) => grader.grade(messages)));
   try {
     const description = await threads.first.describe();
     const source = { kind: 'file', path, sha256: sha256Of(description), options: again } as const;

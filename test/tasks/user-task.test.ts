@@ -329,6 +329,19 @@ export default defineTask<Sum, number>({
     });
     await expect(openTask(join(folder, 'absent.ts'))).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
     await expect(openTask('no-such-task')).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
+    const place = join(folder, 'place');
+    mkdirSync(place);
+    for (const name of ['sums.ts', 'types.d.ts', 'rows.csv', 'old.py', 'notes.md']) writeFileSync(join(place, name), '');
+    await expect(openTask(place)).rejects.toMatchObject({
+      code: 'TASK_UNKNOWN',
+      message: `${place} is a folder, and a task is one file`,
+      remedy: `Name the file: python:${join(place, 'old.py')}, ${join(place, 'rows.csv')}, ${join(place, 'sums.ts')}.`,
+    });
+    await expect(openTask(join(place, 'sums'))).rejects.toMatchObject({
+      code: 'TASK_UNKNOWN',
+      message: `there is no ${join(place, 'sums')}, and there is ${join(place, 'sums.ts')}`,
+      remedy: `Name the file: ${join(place, 'sums.ts')}.`,
+    });
     await expect(openTask(write(source({}, `process.exit(3);`)))).rejects.toMatchObject({ code: 'TASK_INVALID' });
   });
 
