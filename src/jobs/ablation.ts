@@ -1,7 +1,7 @@
 /** Ablations and controls: the same run with one thing changed, over several seeds, each condition with its own fingerprint. */
 import { createHash } from 'node:crypto';
 import path from 'node:path';
-import { canonicalJson } from '../canonical-json.js';
+import { asJson, canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { testComparison, type Comparison } from '../run-folder/comparison.js';
 import { readRun } from '../run-folder/read-run.js';
@@ -12,7 +12,8 @@ import type { Failures } from '../tasks/failures.js';
 import { readEvaluations } from '../run-folder/read-evaluations.js';
 import type { RunResult } from '../training/result.js';
 import { run } from './run.js';
-import { mergeSettings, statedPaths, type RunSettingsInput } from '../training/settings.js';
+import { withProfile } from '../training/profile.js';
+import { mergeSettings, resolveSettings, statedPaths, type RunSettings, type RunSettingsInput } from '../training/settings.js';
 
 /** What each condition changes. The controls train on something else than verified successes. */
 export const CONDITIONS = {
@@ -84,9 +85,8 @@ export interface AblationOptions extends RunHooks {
 }
 
 /**
- * @throws IsoproError CONDITIONS_EQUAL where two conditions of one seed trained the same tensors on the same data, INVALID_ARGUMENT where
- * the
- *   settings already change what a condition is to change, and whatever `run` throws
+ * @throws IsoproError CONDITIONS_EQUAL where two conditions are one under the settings, before any run, or trained the same tensors on the
+ *   same data with one seed; INVALID_ARGUMENT where the settings already change what a condition is to change; and whatever `run` throws
  */
 export async function ablate(input: RunSettingsInput, options: AblationOptions): Promise<Ablation> {
   const { out, conditions = CONDITION_NAMES, seeds = ABLATION_SEEDS, signal, onRun, ...hooks } = options;
@@ -96,6 +96,17 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
     const taken = statedPaths(CONDITIONS[condition]).find((path) => stated.includes(path));
     if (taken !== undefined)
       throw new IsoproError('INVALID_ARGUMENT', `${taken}: the condition ${condition} is to change it, so it cannot be set for all`);
+  }
+  const whole = await withProfile(input, signal);
+  const deciding = new Map<string, Condition>();
+  for (const condition of wanted) {
+    const decides = decidingSettings(resolveSettings(mergeSettings(whole, CONDITIONS[condition])));
+    const twin = deciding.get(decides);
+    if (twin !== undefined)
+      throw new IsoproError('CONDITIONS_EQUAL', `under these settings ${condition} is ${twin}: it changes nothing that decides a run`, {
+        remedy: `Leave it out with --conditions, or ${DIFFER[condition] ?? 'choose settings under which they differ'}.`,
+      });
+    deciding.set(decides, condition);
   }
   const results = new Map<Condition, ConditionRun[]>(wanted.map((condition) => [condition, []]));
   let first: RunResult | null = null;
@@ -166,6 +177,19 @@ export async function ablate(input: RunSettingsInput, options: AblationOptions):
       toFull: condition === 'full' ? null : differenceToFull(out, runs, results.get('full')!, groupOf),
     })),
   };
+}
+
+/** What makes a condition another one than the full run, where the settings took its difference away. */
+const DIFFER: Partial<Record<Condition, string>> = {
+  'no-accumulation': 'take more iterations than one: the first has nothing earlier to train on',
+  'no-cot': 'ask for reasoning: --style cot',
+};
+
+/** All settings, without what does nothing beside the others. */
+function decidingSettings(settings: RunSettings): string {
+  const { iterations, algorithm, buffer } = settings;
+  const keepsEarlier = iterations > 1 && algorithm.id === 'rft';
+  return canonicalJson(asJson(keepsEarlier ? settings : { ...settings, buffer: { ...buffer, accumulate: true } }));
 }
 
 /** Trained tensors and every step's sequences. */

@@ -1,5 +1,5 @@
 /** Controls: runs that train on something else than verified successes, each held to it by log and judge; and ablations of them. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -219,6 +219,22 @@ describe('an ablation on a model and a task of one’s own', () => {
     expect(readManifest(path.join(out, 'random-verdicts-1')).start.settings.buffer).toMatchObject({ accept: 'random' });
     expect(result.model).toBe('letters.gguf');
   }, 300_000);
+
+  test('a condition that changes nothing under the settings is refused before any run', async () => {
+    const begun: string[] = [];
+    const options = { out: file('equal'), seeds: ['1'], onRun: (condition: string) => void begun.push(condition) };
+    await expect(ablate(settings, { ...options, conditions: ['no-accumulation'] })).rejects.toMatchObject({
+      code: 'CONDITIONS_EQUAL',
+      message: expect.stringMatching(/no-accumulation is full/),
+      remedy: expect.stringMatching(/--conditions, or take more iterations than one/),
+    });
+    const plain = { ...settings, profile: 'small' as const }; // which asks for no reasoning
+    await expect(ablate(plain, { ...options, conditions: ['no-cot'] })).rejects.toMatchObject({
+      code: 'CONDITIONS_EQUAL',
+      remedy: expect.stringContaining('--style cot'),
+    });
+    expect([begun, existsSync(file('equal'))]).toEqual([[], false]);
+  });
 
   test('runs in which nothing was accepted are told by what they were to train on, and are no error', async () => {
     const out = file('barren');
