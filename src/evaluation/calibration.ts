@@ -154,10 +154,16 @@ export function recommend(
     .map(({ tier, advice, mixed, problems }) =>
       problems === 0 ? `${tier}: no problem has all its verdicts` : `${tier} is ${advice}: ${percent(mixed.mean)} of its groups are mixed`,
     );
-  for (const { tier, format } of trained)
-    if (format.mean !== null && format.mean < MOSTLY)
+  for (const { tier, format, truncated } of trained)
+    if (format.mean !== null && format.mean < MOSTLY && (truncated ?? 0) < MOSTLY)
       reasons.push(`${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`);
   if (learned.length === 0) {
+    const cut = trained.filter(({ truncated }) => (truncated ?? 0) >= MOSTLY);
+    if (cut.length > 0) {
+      const most = percent(Math.max(...cut.map(({ truncated }) => truncated!)));
+      const allow = `${most} of a tier's replies are cut off at ${maxTokens} tokens, and what was to follow is not known: allow more, such as ${2 * maxTokens}`;
+      return { tiers: [], settings: null, reasons: [...reasons, `no tier has enough mixed groups to learn from: ${allow}`] };
+    }
     const easier = trained.every(({ advice }) => advice === 'solved') ? 'harder problems' : 'easier problems, or a larger model';
     return { tiers: [], settings: null, reasons: [...reasons, `no tier has enough mixed groups to learn from: take ${easier}`] };
   }

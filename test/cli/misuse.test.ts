@@ -168,3 +168,21 @@ test('what is no number is refused by what was typed', () => {
   );
   expect(wrongNumber({ rank: 8, task: 'x', json: false, seed: undefined }, words)).toBeNull();
 });
+
+test('that the model which comes with the project cannot read rows of data is said by a run and by its plan', () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'isopro-unread-'));
+  const task = ['--task', 'absent.csv'];
+  for (const { code, stderr } of runLines(
+    [
+      ['run', ...task],
+      ['run', '--dry-run', ...task],
+    ],
+    folder,
+  )) {
+    expect(code).toBe(1);
+    expect(stderr).toMatch(
+      /tiny knows the prompt of scheduling and no language, and cannot answer rows of data: name a model with --model/,
+    );
+  }
+  rmSync(folder, { recursive: true });
+});

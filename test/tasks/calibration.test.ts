@@ -108,6 +108,15 @@ describe('what is recommended', () => {
     expect(reasons).toEqual([expect.stringMatching(/cut off at 512 tokens: allow more, such as 1024$/)]);
   });
 
+  test('more tokens first where every reply was cut off, and not easier problems', () => {
+    const { tiers, settings, reasons } = recommended(times(9, group('A', 0, { finish: 'length', formed: false, tokens: 512 })));
+    expect([tiers, settings]).toEqual([[], null]);
+    expect(reasons).toEqual([
+      expect.stringMatching(/^A is too hard/),
+      expect.stringMatching(/^no tier has enough mixed groups to learn from: 100 % .* cut off at 512 tokens.*: allow more, such as 1024$/),
+    ]);
+  });
+
   test('nothing where nothing is mixed, with what to do instead', () => {
     const hard = recommended(times(9, group('A', 0, { formed: false })));
     expect(hard).toMatchObject({ tiers: [], settings: null });
