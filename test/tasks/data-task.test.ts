@@ -228,6 +228,24 @@ describe('what is wrong with a file is said with the row', () => {
       /header \(line 1\): two columns are called "answer"/,
     ],
     ['other columns', table(cells, 'question;answer'), 'csv', /header \(line 1\)|row 1/],
+    [
+      'other columns by semicolons, in quotes',
+      table(
+        cells.map((each) => each.replace(/^(.*),(.*)$/, '"$1";"$2"')),
+        '"question";"answer"',
+      ),
+      'csv',
+      /header \(line 1\): there is no column "prompt"; the columns, by ";", are "question", "answer". Call the one that is asked prompt/,
+    ],
+    [
+      'a text by semicolons that is cut in two',
+      table(
+        cells.map((each, i) => (i === 11 ? 'a;b;c' : each.replace(/^(.*),(.*)$/, '"$1";"$2"'))),
+        'prompt;answer',
+      ),
+      'csv',
+      /row 12 \(line 13\): .*A text that has the separator ";" in it stands in double quotes/,
+    ],
     ['a column too many', withCells(12, 'a,b,c'), 'csv', /row 12 \(line 13\)/],
     ['an open quote', withCells(12, '"a,b'), 'csv', /row \d+ \(line \d+\): Quote Not Closed/],
     ['a quote within a cell', withCells(12, 'a "b,c'), 'csv', /row 12 \(line 13\): Invalid Opening Quote/],
@@ -279,11 +297,16 @@ describe('the split', () => {
     const all = rows(80);
     const one = await load(write(lines(all)));
     const csv = `\uFEFF"prompt",answer\r\n${all.map(({ prompt, answer }) => `"${prompt}",${answer}\r\n`).join('')}`;
-    const others = [await load(write(lines([...all].reverse()))), await load(write(csv, 'csv'))];
+    const separated = (mark: string): string =>
+      `"prompt"${mark}answer\n${all.map(({ prompt, answer }) => `"${prompt}"${mark}"${answer}"\n`).join('')}`;
+    const others = [
+      await load(write(lines([...all].reverse()))),
+      ...(await Promise.all([csv, separated(';'), separated('\t')].map((text) => load(write(text, 'csv'))))),
+    ];
     const sets = await Promise.all([one, ...others].map(async (task) => (await evaluationSet(task, 'test', 100)).sha256));
     expect(new Set(sets).size).toBe(1);
     const identity = ({ source }: OpenTask): unknown => (source.kind === 'file' ? source.sha256 : null);
-    expect(identity(others[1]!)).toBe(identity(one));
+    for (const other of others.slice(1)) expect(identity(other)).toBe(identity(one));
     expect(one.rows!.counts).toEqual({ train: 52, dev: 8, test: 20 });
     const held = new Set(await prompts(one, await wholeSets(one)));
     expect(held.size).toBe(28);

@@ -127,23 +127,46 @@ const QUOTES = 'A double quote within a text is written twice, and the text stan
 
 /** Of a header without a column prompt: what it may be instead. */
 function otherHeader(names: readonly string[]): string {
-  const only = names.length === 1 ? [';', '\t', '|'].find((mark) => names[0]!.includes(mark)) : undefined;
-  if (only !== undefined) return `Its columns are separated by ${only === '\t' ? 'tabs' : only}: save it with commas`;
   const written = names.find((name) => ['prompt', 'messages'].includes(name.toLowerCase()));
   return written !== undefined
     ? `Write ${written.toLowerCase()} for ${written}`
     : 'Call the one that is asked prompt, and the one that is right answer';
 }
 
+/** What the columns are separated by, as the header shows: a spreadsheet takes semicolons where commas are decimal. */
+function separatorOf(text: string): string {
+  const [header = ''] = /^.*$/m.exec(text.replace(/^\uFEFF/, '').trimStart()) ?? [];
+  const names = (mark: string): string[] =>
+    header.split(mark).map((cell) =>
+      cell
+        .trim()
+        .replace(/^"(.*)"$/, '$1')
+        .trim(),
+    );
+  const marks = [',', ';', '\t', '|'];
+  const asking = marks.find((mark) => names(mark).some((name) => name === 'prompt' || name === 'messages'));
+  return asking ?? marks.find((mark) => header.includes(mark)) ?? ',';
+}
+
 function csvRows(file: string, text: string): Raw[] {
+  const delimiter = separatorOf(text);
   let records: { readonly record: string[]; readonly info: { readonly lines: number } }[];
   try {
-    records = parse(text, { info: true, skip_empty_lines: true, bom: true }) as never;
+    records = parse(text, { info: true, skip_empty_lines: true, bom: true, delimiter }) as never;
   } catch (cause) {
     if (!(cause instanceof CsvError)) throw cause;
     const place = { row: Math.max(0, Number(cause.records ?? 0)), line: Number(cause.lines ?? 1) };
-    if (place.row === 0) throw new IsoproError('DATA_INVALID', `${file}: header (line ${place.line}): ${cause.message}`, { cause });
-    const said = { CSV_RECORD_INCONSISTENT_FIELDS_LENGTH: COMMAS, CSV_QUOTE_NOT_CLOSED: QUOTES }[cause.code as string];
+    const commas = delimiter === ',' ? COMMAS : `A text that has the separator ${JSON.stringify(delimiter)} in it stands in double quotes`;
+    const said = {
+      CSV_RECORD_INCONSISTENT_FIELDS_LENGTH: commas,
+      CSV_QUOTE_NOT_CLOSED: QUOTES,
+      CSV_INVALID_CLOSING_QUOTE: QUOTES,
+      INVALID_OPENING_QUOTE: QUOTES,
+    }[cause.code as string];
+    if (place.row === 0) {
+      const why = said === undefined ? cause.message : `${cause.message}. ${said}`;
+      throw new IsoproError('DATA_INVALID', `${file}: header (line ${place.line}): ${why}`, { cause });
+    }
     return refuseRow(file, place, said === undefined ? cause.message : `${cause.message}. ${said}`, cause);
   }
   const [header, ...rest] = records;
@@ -156,7 +179,7 @@ function csvRows(file: string, text: string): Raw[] {
   if (twice !== undefined) refuse(`two columns are called ${JSON.stringify(twice)}`);
   if (!names.includes('prompt') && !names.includes('messages'))
     refuse(
-      `there is no column "prompt"; the columns, by commas, are ${names.map((name) => JSON.stringify(name)).join(', ')}. ` +
+      `there is no column "prompt"; the columns, by ${delimiter === ',' ? 'commas' : JSON.stringify(delimiter)}, are ${names.map((name) => JSON.stringify(name)).join(', ')}. ` +
         otherHeader(names),
     );
   return rest.map(({ record, info }, index) => {
