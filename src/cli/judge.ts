@@ -61,9 +61,8 @@ export const judgeCommand = defineCommand({
       .positional('run', { type: 'string', demandOption: true, describe: 'run folder, or the beginning of a run id in ./runs' })
       .option('model', {
         type: 'string',
-        default: EMBEDDED_MODEL,
         requiresArg: true,
-        describe: "the run's base model: a GGUF file, an alias, or an hf: URI",
+        describe: `the run's base model: a GGUF file, an alias, or an hf: URI; default: ${EMBEDDED_MODEL}`,
       })
       .option('key', { type: 'string', requiresArg: true, describe: "public key of the run's witness; default: this machine's own" })
       .option('head', { type: 'string', array: true, requiresArg: true, describe: 'file with a signed head that was kept elsewhere' })
@@ -115,7 +114,7 @@ export const judgeCommand = defineCommand({
       };
       report = await judgeRun({
         folder,
-        model,
+        ...(model === undefined ? {} : { model }),
         target,
         heldOut,
         ...(key === undefined ? {} : { keyFile: key }),

@@ -1,5 +1,6 @@
 import { realpathSync } from 'node:fs';
 import { sep } from 'node:path';
+import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { loadModel } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
@@ -33,8 +34,8 @@ export const DEFAULT_TARGET = 0.92;
 
 export interface JudgeOptions {
   readonly folder: string;
-  /** The base model: a file, an alias or a URI. */
-  readonly model: string;
+  /** The base model: a file, an alias or a URI; absent: the embedded one. */
+  readonly model?: string;
   /** Public key of the run's witness; default: this machine's own. Never one from the folder. */
   readonly keyFile?: string;
   /** Files with signed heads that were kept elsewhere. */
@@ -274,7 +275,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     }));
 
     const { evaluation } = deliverables.manifest.start;
-    await using model = await loadModel(options.model, {
+    await using model = await loadModel(options.model ?? EMBEDDED_MODEL, {
       threads: evaluation.threads,
       matmul: evaluation.matmul ?? 'ggml',
       fixedThreads: true,
@@ -286,8 +287,10 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     if (actual !== committed)
       throw new IsoproError(
         'INVALID_ARGUMENT',
-        `${options.model} is not the run's base model: it has SHA-256 ${actual.slice(0, 12)}…, and that has ` +
-          `${committed === undefined ? 'none' : `${committed.slice(0, 12)}…`}`,
+        options.model === undefined
+          ? `the run's base model is ${deliverables.manifest.start.model.name}, by its manifest, and none was named`
+          : `${options.model} is not the run's base model: it has SHA-256 ${actual.slice(0, 12)}…, and that has ` +
+              `${committed === undefined ? 'none' : `${committed.slice(0, 12)}…`}`,
         { remedy: `Name the model that the run was on with --model; its manifest calls it ${deliverables.manifest.start.model.name}.` },
       );
     const { targets, loaded } = await trace.run('adapter_loads', async () => {

@@ -243,6 +243,14 @@ describe('the check cannot be made (an error, not a verdict)', () => {
     bytes[bytes.length - 1]! ^= 1;
     writeFileSync(model, bytes);
     await expect(judged(honest, { model })).rejects.toThrow(refused('INVALID_ARGUMENT'));
+    // where none is named, none is blamed
+    const unnamed = await judgeRun({ folder: honest.folder, home: honest.home, heldOut: 'none' }).catch((error: unknown) => error);
+    const { name } = readManifest(honest.folder).start.model;
+    expect(unnamed).toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      message: `the run's base model is ${name}, by its manifest, and none was named`,
+      remedy: expect.stringContaining('--model'),
+    });
   });
   test('with a key that lies in the run folder, a key that is not there, or none at all', async () => {
     const run = copied();
