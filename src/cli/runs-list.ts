@@ -1,7 +1,8 @@
+import path from 'node:path';
 import { pValue, percent } from '../report/figures.js';
 import { label } from '../report/hostile-text.js';
 import { listRuns } from '../report/run-list.js';
-import { RUNS, runName } from '../report/find-run.js';
+import { RUNS, runFoldersHere, runName } from '../report/find-run.js';
 import { listTable } from '../report/terminal.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
@@ -12,17 +13,19 @@ export const runsListCommand = defineCommand({
   describe: 'Runs in a folder, newest first; p: exact paired test of before and after',
   builder: (yargs) =>
     yargs
-      .positional('folder', { type: 'string', default: RUNS, describe: 'folder that holds run folders' })
+      .positional('folder', { type: 'string', describe: `folder that holds run folders; default: ${RUNS}, and this folder` })
       .example('$0 runs list', 'what was run here'),
-  handler: ({ folder, json }) => {
-    const runs = listRuns(folder);
+  handler: ({ folder: given, json }) => {
+    const folder = given ?? RUNS;
+    const runs = listRuns(folder, given === undefined ? runFoldersHere() : undefined);
     if (json) return runs.forEach(printJsonLine);
     if (runs.length === 0)
       return void process.stdout.write(
-        `No runs in ${folder} (\`runs list FOLDER\` looks elsewhere). Start one with: npx isopro-native run\n`,
+        `No runs in ${folder}${given === undefined ? ' or in a folder of this one' : ''} (\`runs list FOLDER\` looks elsewhere, where ` +
+          '--out of a run led). Start one with: npx isopro-native run\n',
       );
     const named = (at: string): string => {
-      const name = runName(at, folder);
+      const name = at.startsWith(path.join(folder, path.sep)) ? runName(at, folder) : at;
       return label(name, name.includes('/') ? 40 : 18);
     };
     const rows = runs.map(({ folder: at, runId, state, model, task, seed, iterations, before, after, n, pairedP }) => {

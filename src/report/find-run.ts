@@ -34,6 +34,9 @@ export const runFolders = (parent: string): string[] =>
     .flatMap((folder) => (isRunFolder(folder) ? [folder] : foldersIn(folder).filter(isRunFolder)))
     .sort();
 
+/** Those of `RUNS`, and others in this folder, where `run --out` puts them. */
+export const runFoldersHere = (): string[] => [...new Set([...runFolders(RUNS), ...runFolders('.')])];
+
 /** As a list calls a folder of `runFolders`: its own name, or `JOB/NAME`. */
 export const runName = (folder: string, parent: string): string => path.relative(parent, folder).split(path.sep).join('/');
 

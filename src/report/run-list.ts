@@ -56,10 +56,8 @@ export function summariseRun(folder: string): RunSummary {
 }
 
 /** The runs below a folder, newest first; one that cannot be read is in the list and says so. */
-export function listRuns(parent = RUNS): RunSummary[] {
-  return runFolders(parent)
-    .map(summariseRun)
-    .sort((a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.folder < b.folder ? -1 : 1));
+export function listRuns(parent = RUNS, folders = runFolders(parent)): RunSummary[] {
+  return folders.map(summariseRun).sort((a, b) => (b.startedAt ?? '').localeCompare(a.startedAt ?? '') || (a.folder < b.folder ? -1 : 1));
 }
 
 export interface RunComparison {

@@ -79,6 +79,27 @@ describe('runs list', () => {
     expect(stdout).toMatch(/broken: .*isopro\.run\.v1/);
   });
 
+  test('without a folder finds what --out put beside the runs, under a name that can be given', async () => {
+    const listed = spawnSync(process.execPath, [MAIN, 'runs', 'list'], {
+      cwd: root,
+      encoding: 'utf8',
+      env: { ...process.env, NO_COLOR: '1' },
+    });
+    expect(listed.stdout).toMatch(/^a1a1a1a1 +weak +ended/m);
+    expect(listed.stdout).not.toContain('mine');
+    await writeRunFolder({ folder: at('mine'), home: at('home'), runId: '9d'.repeat(16), until: 'start' });
+    const again = spawnSync(process.execPath, [MAIN, 'runs', 'list'], {
+      cwd: root,
+      encoding: 'utf8',
+      env: { ...process.env, NO_COLOR: '1' },
+    });
+    expect(again.stdout).toMatch(/^9d9d9d9d +mine +unfinished/m);
+    expect(again.stdout.match(/a1a1a1a1/g)).toHaveLength(1);
+    rmSync(at('mine'), { recursive: true });
+    const none = spawnSync(process.execPath, [MAIN, 'runs', 'list'], { cwd: at('home'), encoding: 'utf8' });
+    expect(none.stdout).toMatch(/^No runs in runs or in a folder of this one/);
+  });
+
   test('of a folder without runs is empty', async () => {
     expect(await cli('runs', 'list', at('home'), '--json')).toMatchObject({ code: 0, stdout: '' });
   });
@@ -118,6 +139,12 @@ describe('runs show', () => {
     expect(Object.keys(shown.test.comparison.byTier)).toContain('T4');
     expect(shown.test.comparison.p).toBeLessThan(0.01);
   });
+});
+
+test('runs show where the key is not at hand says that, and not that anything was tampered with', async () => {
+  const { code, stdout } = await runCli(['runs', 'show', at('runs/strong')], { ISOPRO_HOME: at('another home'), NO_COLOR: '1' });
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^ended: .*; log not checked\nnot checked since .*key/m);
 });
 
 describe('what a user names', () => {
