@@ -1,8 +1,9 @@
 import { inspectModel } from '../engine/inspect.js';
 import { loadModel } from '../engine/model.js';
-import { examineTask } from '../evaluation/examine-task.js';
+import { examineTask, type TaskExamination } from '../evaluation/examine-task.js';
+import { terminalStyle, wrapped, type TerminalStyle } from '../report/terminal-style.js';
 import { openTask } from '../tasks/open-task.js';
-import { PROMPT_STYLES, type PromptStyle } from '../tasks/task.js';
+import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { defineCommand } from './command.js';
 import { interruption, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -10,6 +11,48 @@ import { askingFlags, openedWith, readCount } from './tasks-generate.js';
 
 /** More are no classes. */
 const MOST_ANSWERS = 24;
+
+const errorsOf = ({ findings }: TaskExamination): number => findings.filter(({ severity }) => severity === 'error').length;
+
+/** @param style sentences are wrapped to its `prose` */
+export function examinationText(
+  task: Pick<OpenTask, 'id' | 'version' | 'tiers' | 'rows'>,
+  examination: TaskExamination,
+  style: Pick<TerminalStyle, 'prose'> = {},
+): string {
+  const { findings, problems, longestPrompt, policies } = examination;
+  const size = longestPrompt === null ? '' : `, the longest prompt ${longestPrompt} tokens`;
+  const lines = [
+    `${task.id}, version ${task.version}: ${problems} problems tried${size}`,
+    ...rowLines(task),
+    ...Object.entries(policies).map(([policy, passed]) => `  policy ${policy}: ${(100 * passed).toFixed(0)} % pass`),
+    ...findings.map(({ severity, name, detail }) => `${severity} ${name}: ${detail}`),
+    errorsOf(examination) > 0
+      ? 'Correct the errors before a run.'
+      : findings.length > 0
+        ? 'No errors.'
+        : 'Nothing was found that would spoil a run.',
+  ];
+  return lines.map((line) => `${wrapped(line, style, 2)}\n`).join('');
+}
+
+/** Of data. */
+function rowLines({ rows, tiers }: Pick<OpenTask, 'tiers' | 'rows'>): string[] {
+  if (rows === undefined) return [];
+  const { train, dev, test } = rows.counts;
+  const answers = new Map<string, number>();
+  for (const row of [...tiers.flatMap(({ id }) => rows.trained(id)), ...rows.heldOut.dev, ...rows.heldOut.test]) {
+    const { answer } = row as { readonly answer?: unknown };
+    if (typeof answer === 'string') answers.set(answer, (answers.get(answer) ?? 0) + 1);
+  }
+  const shown = [...answers].sort(([, a], [, b]) => b - a);
+  return [
+    `  ${train + dev + test} rows: ${train} to train on, ${dev} for the dev evaluations, ${test} for the test`,
+    ...(shown.length > 0 && shown.length <= MOST_ANSWERS
+      ? [`  answers: ${shown.map(([answer, count]) => `${JSON.stringify(answer)} ${count}`).join(', ')}`]
+      : []),
+  ];
+}
 
 export const tasksCheckCommand = defineCommand({
   command: 'check [file]',
@@ -46,33 +89,8 @@ export const tasksCheckCommand = defineCommand({
       ...(model === null ? {} : { model: { model, template, maxTokens: reply } }),
     });
     progress.clear();
-    const { findings, problems, longestPrompt, policies } = examination;
-    const errors = findings.filter(({ severity }) => severity === 'error').length;
-    if (errors > 0) process.exitCode = 1;
+    if (errorsOf(examination) > 0) process.exitCode = 1;
     if (json) return printJson(examination);
-    const size = longestPrompt === null ? '' : `, the longest prompt ${longestPrompt} tokens`;
-    process.stdout.write(`${task.id}, version ${task.version}: ${problems} problems tried${size}\n`);
-    if (task.rows !== undefined) {
-      const { train, dev, test } = task.rows.counts;
-      process.stdout.write(`  ${train + dev + test} rows: ${train} to train on, ${dev} for the dev evaluations, ${test} for the test\n`);
-      const answers = new Map<string, number>();
-      for (const row of [...task.tiers.flatMap(({ id }) => task.rows!.trained(id)), ...task.rows.heldOut.dev, ...task.rows.heldOut.test]) {
-        const { answer } = row as { readonly answer?: unknown };
-        if (typeof answer === 'string') answers.set(answer, (answers.get(answer) ?? 0) + 1);
-      }
-      const shown = [...answers].sort(([, a], [, b]) => b - a);
-      if (shown.length > 0 && shown.length <= MOST_ANSWERS)
-        process.stdout.write(`  answers: ${shown.map(([answer, count]) => `${JSON.stringify(answer)} ${count}`).join(', ')}\n`);
-    }
-    for (const [policy, passed] of Object.entries(policies))
-      process.stdout.write(`  policy ${policy}: ${(100 * passed).toFixed(0)} % pass\n`);
-    for (const { severity, name: finding, detail } of findings) process.stdout.write(`${severity} ${finding}: ${detail}\n`);
-    process.stdout.write(
-      errors > 0
-        ? 'Correct the errors before a run.\n'
-        : findings.length > 0
-          ? 'No errors.\n'
-          : 'Nothing was found that would spoil a run.\n',
-    );
+    process.stdout.write(examinationText(task, examination, terminalStyle(process.stdout)));
   },
 });

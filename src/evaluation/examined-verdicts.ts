@@ -24,6 +24,8 @@ export class ExaminedVerdicts {
   readonly #undecided = new Map<string, { count: number; readonly first: Problem }>();
   #done = 0;
   #lost = 0;
+  /** Of the first that was lost. */
+  #lostReason: string | undefined;
 
   constructor(task: OpenTask, total: number, options: ExaminingOptions) {
     this.#task = task;
@@ -68,8 +70,10 @@ export class ExaminedVerdicts {
     onProgress?.(++this.#done, Math.max(this.#done, this.#total));
     if (verdict.kind !== 'none') return verdict;
     const reason = verdict.reason ?? 'no reason';
-    const known = this.#undecided.get(reason);
-    if (known === undefined) this.#undecided.set(reason, { count: 1, first: problem });
+    // that of a policy has longer, and says so: one verifier that hangs is one finding
+    const of = isLost(verdict) ? (this.#lostReason ??= reason) : reason;
+    const known = this.#undecided.get(of);
+    if (known === undefined) this.#undecided.set(of, { count: 1, first: problem });
     else known.count++;
     if (isLost(verdict) && ++this.#lost >= MOST_LOST) throw new GaveUp(reason);
     return verdict;

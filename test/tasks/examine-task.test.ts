@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
+import { examinationText } from '../../src/cli/tasks-check.js';
 import { pythonTask, scriptTask, type TaskAnswers } from '../../src/cli/task-templates.js';
 import { examineTask, type ExamineOptions, type TaskExamination } from '../../src/evaluation/examine-task.js';
 import { failed, lost } from '../../src/tasks/verdict.js';
@@ -57,7 +58,7 @@ test('a verifier that does not end is given up after three verdicts, and named w
     },
     applyPolicy: async () => {
       counted.policies++;
-      return lost('it took longer than 5 seconds');
+      return lost('it took longer than 10 seconds'); // its own time and the verifier's: no second fault
     },
   };
   const hanging = new Proxy(opened, {
@@ -88,6 +89,14 @@ describe('tasks check', () => {
   test.each<[string, Record<string, string | null>, string[]]>([
     ['nothing', {}, []],
     ['a clock', { generate: `() => ({ a: performance.now(), b: 7 })`, verify: `() => ({ kind: 'pass' })` }, ['error nondeterministic']],
+    ['the day', { generate: `() => ({ a: new Date().getFullYear(), b: 7 })` }, ['error nondeterministic']],
+    [
+      'nothing in dates that the seed makes',
+      {
+        generate: `(tier, seed) => ({ a: new Date(Date.UTC(2024, 0, 1) + Number(seed % 1000n)).getTime() - Date.parse('2024-01-01'), b: 7 })`,
+      },
+      [],
+    ],
     ['a verifier that throws', { verify: `() => { throw new Error('no') }` }, ['error undecided', 'error passes-nothing']],
     [
       'one that throws as soon as an answer can be read',
@@ -208,6 +217,15 @@ describe('tasks check', () => {
       ),
     ).toEqual(['error answer-in-prompt']);
   });
+});
+
+test('what tasks check prints is wrapped between words', async () => {
+  await using opened = await openTask(task({ generate: `(tier, seed) => ({ a: Number(seed % 2n), b: 7 })` }));
+  const examination = await examineTask(opened, { style: 'plain', perTier: 12 });
+  const [whole, narrow] = [{}, { prose: 80 }].map((style) => examinationText(opened, examination, style));
+  expect(whole).toMatch(/^warning few-problems: .{80,}\nNo errors\.\n$/m);
+  expect(narrow!.replace(/\n {2}(?! )/g, ' ')).toBe(whole);
+  expect(Math.max(...narrow!.split('\n').map(({ length }) => length))).toBeLessThanOrEqual(80);
 });
 
 describe('tasks new', () => {
