@@ -1,6 +1,7 @@
 /** The charts of a report, from what a run's folder holds. Each is null where the run has nothing of the kind. */
 import { wilsonInterval, type Interval, type Summary } from '../statistics/index.js';
 import type { Html } from './hostile-text.js';
+import { severalOf } from './markup.js';
 import { devEvaluations, inOrder, type RunRecord } from '../run-folder/read-run.js';
 import { ACCENT, axisStyle, BAD, chartLabel, FONT, INK, MUTED, RULE, SERIES, svgChart } from './svg-chart.js';
 
@@ -96,8 +97,8 @@ export function accuracyChart(run: RunRecord): Html | null {
   const keys = inOrder(Object.keys(evaluations[0]!.summary.byTier), run.tiers).slice(0, TIERS - 1);
   const untrained = new Set(run.tiers.filter(({ trains }) => !trains).map(({ id }) => id));
   const panels = [
-    { name: 'mean of all tiers', below: '', points: of((summary) => summary), color: ACCENT },
-    ...keys.map((key) => ({
+    { name: keys.length === 1 ? 'dev problems' : 'mean of all tiers', below: '', points: of((summary) => summary), color: ACCENT },
+    ...severalOf(keys).map((key) => ({
       name: `${chartLabel(key, 18)}${untrained.has(key) ? ' (not trained on)' : ''}`,
       below: titleOf(run, key) === '' ? '' : chartLabel(titleOf(run, key), 34),
       points: of(({ byTier }) => byTier[key]),
@@ -239,13 +240,14 @@ export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | n
       itemStyle: { color: color(i) },
       data: iterations.map((_, at) => value(at, id)),
     }));
+  const shares = ids.length > 1; // one tier has all of it
   const [half, top, height] = [WIDTH / 2, 40 + 22 * Math.ceil(ids.length / 3), 180];
   const x = iterationAxis(iterations.map(({ iteration }) => iteration));
   return svgChart(
     'buffer',
     { width: WIDTH, height: top + height + 28 },
     {
-      title: [title('in the buffer', 52, top - 22), title('share of each tier', half + 52, top - 22)],
+      title: [title('in the buffer', 52, top - 22), ...(shares ? [title('share of each tier', half + 52, top - 22)] : [])],
       legend: {
         top: 0,
         left: 48,
@@ -258,20 +260,17 @@ export function bufferChart({ iterations: reports, tiers }: RunRecord): Html | n
         formatter: (name: string) => chartLabel(called({ tiers }, ids[Number(name)]!), 30),
       },
       grid: [
-        { left: 52, top, width: half - 76, height },
-        { left: half + 52, top, width: half - 76, height },
+        { left: 52, top, width: (shares ? half : WIDTH) - 76, height },
+        ...(shares ? [{ left: half + 52, top, width: half - 76, height }] : []),
       ],
-      xAxis: [
-        { gridIndex: 0, ...x },
-        { gridIndex: 1, ...x },
-      ],
+      xAxis: [{ gridIndex: 0, ...x }, ...(shares ? [{ gridIndex: 1, ...x }] : [])],
       yAxis: [
         { gridIndex: 0, type: 'value', minInterval: 1, splitNumber: 4, ...axisStyle },
-        { gridIndex: 1, ...share, interval: 25 },
+        ...(shares ? [{ gridIndex: 1, ...share, interval: 25 }] : []),
       ],
       series: [
         ...bars(0, (at, id) => kept(iterations[at]!.buffer, id)),
-        ...bars(1, (at, id) => (totals[at] === 0 ? 0 : percent(kept(iterations[at]!.buffer, id) / totals[at]!))),
+        ...(shares ? bars(1, (at, id) => (totals[at] === 0 ? 0 : percent(kept(iterations[at]!.buffer, id) / totals[at]!))) : []),
       ],
     },
   );

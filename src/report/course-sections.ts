@@ -4,18 +4,20 @@ import { accuracyChart, bufferChart, emergenceChart, hitRateAndLossChart, layerC
 import { bounds, percent, whole } from './figures.js';
 import { nothingAccepted } from './failures.js';
 import { html, label, type Html } from './hostile-text.js';
-import { cells, COLUMNS, figure, figureOf, heads, list, more, name, ROWS, section, tierHeads, type Section } from './markup.js';
+import { cells, COLUMNS, figure, figureOf, heads, list, more, name, ROWS, section, severalOf, tierHeads, type Section } from './markup.js';
 
 const code = (text: string): Html => html`<code>${text}</code>`;
 
 export function learningSection(run: RunRecord): Section {
   const untrained =
     run.end !== null && [...run.rollouts.values()].every((tiers) => [...tiers.values()].every(({ admitted }) => admitted === 0));
+  const several = run.tiers.length > 1;
+  const [by, mix] = several ? [', by tier', '; the mix of tiers changes from one iteration to the next'] : ['', ''];
   const figures = [
     figure(
       accuracyChart(run),
-      'Dev problems solved, by tier',
-      'accuracy on dev problems by tier over iterations',
+      `Dev problems solved${by}`,
+      `accuracy on dev problems${several ? ' by tier' : ''} over iterations`,
       `Per cent of ${devEvaluations(run)[0]?.outcomes.length ?? 0} dev problems solved, by iteration; 0 is the base model. ` +
         'Bars are 95 % intervals.',
     ),
@@ -23,21 +25,24 @@ export function learningSection(run: RunRecord): Section {
       hitRateAndLossChart(run),
       'Rollouts that passed, and loss',
       'hit rate and loss over the run',
-      'Left: sampled replies that the verifier passed, of those it decided; the mix of tiers changes from one iteration to the next. ' +
-        'Right: training loss per labelled token.',
+      `Left: sampled replies that the verifier passed, of those it decided${mix}. ` + 'Right: training loss per labelled token.',
     ),
-    figure(
-      emergenceChart(run),
-      'Rollouts that passed, by tier',
-      'hit rate by tier and iteration',
-      'Per cent of sampled replies that passed, by tier and iteration; empty where none were sampled. A frame ' +
-        'marks the iteration in which a tier had its first rollout to train on.',
-    ),
+    several
+      ? figure(
+          emergenceChart(run),
+          'Rollouts that passed, by tier',
+          'hit rate by tier and iteration',
+          'Per cent of sampled replies that passed, by tier and iteration; empty where none were sampled. A frame ' +
+            'marks the iteration in which a tier had its first rollout to train on.',
+        )
+      : null, // as the hit rate above
     figure(
       bufferChart(run),
       'Replay buffer',
       'composition of the replay buffer by iteration',
-      'Accepted rollouts in the replay buffer, by tier: in number, and as parts of the whole.',
+      several
+        ? 'Accepted rollouts in the replay buffer, by tier: in number, and as parts of the whole.'
+        : 'Accepted rollouts in the replay buffer.',
     ),
   ];
   const found = figures.filter((each) => each !== null);
@@ -54,7 +59,7 @@ ${label(nothingAccepted(run.failures, run.refused, { ...run.manifest.start.evalu
 export function methodSection({ methods: compared, tiers }: RunRecord): Section | null {
   if (compared === null || compared.methods.length === 0) return null;
   const [methods, skipped] = [compared.methods.slice(0, ROWS), compared.skipped.slice(0, ROWS)];
-  const keys = inOrder(Object.keys(methods[0]!.test.byTier), tiers).slice(0, COLUMNS);
+  const keys = severalOf(inOrder(Object.keys(methods[0]!.test.byTier), tiers)).slice(0, COLUMNS);
   return section(
     'methods',
     'Methods compared',

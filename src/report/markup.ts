@@ -6,6 +6,9 @@ import { html, Html, label, type HtmlValue } from './hostile-text.js';
 
 /** Rows of a table; what is left out is counted. */
 export const ROWS = 120;
+/** Rows or columns beside the mean: one tier's is the mean. */
+export const severalOf = (keys: readonly string[]): readonly string[] => (keys.length === 1 ? [] : keys);
+
 export const COLUMNS = 16;
 export const name = (text: string, length = 40): Html => html`<bdi>${label(text, length)}</bdi>`;
 /** A part of the page that the list of contents names. */

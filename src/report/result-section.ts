@@ -17,7 +17,7 @@ import {
   RATE_TITLES,
 } from './figures.js';
 import { html, type Html } from './hostile-text.js';
-import { cells, COLUMNS, heads, more, name, pairOf, ROWS, section, tierHeads, tierName, type Section } from './markup.js';
+import { cells, COLUMNS, heads, more, name, pairOf, ROWS, section, severalOf, tierHeads, tierName, type Section } from './markup.js';
 
 export function resultSection(run: RunRecord): Section {
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
@@ -46,7 +46,7 @@ ${pair(comparison?.byTier[key])}${best !== null && html`<td>${percent(best[1].by
   const none = [before, after].reduce((sum, evaluation) => sum + (evaluation?.summary.none ?? 0), 0);
   const invalid = [before, after].some((evaluation) => evaluation?.summary.valid === false);
   const groups = keys.filter((key) => !tiers.has(key));
-  const several = keys.length === 1 ? [] : keys; // one tier's row is the mean
+  const several = severalOf(keys);
   return section(
     'result',
     'Before and after',
@@ -82,7 +82,7 @@ ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys, run.tiers)}$
 
 /** Format and skill apart: rates beside accuracy, by tier. */
 function rateTable(rates: readonly TestRate[], keys: readonly string[], tiers: readonly TierInfo[]): Html | null {
-  const columns = keys.length === 1 ? [] : keys.slice(0, COLUMNS);
+  const columns = severalOf(keys).slice(0, COLUMNS);
   const rows = rates.flatMap(({ name: rate, before, after, change }) => [
     ...(before === null ? [] : [{ rate, when: 'before', of: before, pair: null }]),
     ...(after === null ? [] : [{ rate, when: 'after', of: after, pair: change }]),
@@ -113,7 +113,7 @@ function measureTables(
   keys: readonly string[],
   tiers: readonly TierInfo[],
 ): Html[] {
-  const columns = keys.length === 1 ? [] : keys.slice(0, COLUMNS);
+  const columns = severalOf(keys).slice(0, COLUMNS);
   return MEASURE_NAMES.flatMap((measure) => {
     const rows = [['before', before] as const, ['after', after] as const, ...policies].flatMap(([who, summary]) => {
       const of = summary?.measures?.[measure];
@@ -138,7 +138,7 @@ ${cells(columns.map((key) => decimal(of.byTier[key]?.mean)))}</tr>
 
 /** What a model must exceed to have learned anything. */
 function policyTable(policies: readonly (readonly [string, Summary])[], keys: readonly string[], tiers: readonly TierInfo[]): Html {
-  const columns = keys.length === 1 ? [] : keys.slice(0, COLUMNS);
+  const columns = severalOf(keys).slice(0, COLUMNS);
   return html`<h3>Without a model</h3>
 <p class="note muted">Trivial policies, programs of a few lines, on the same problems: per cent solved.</p>
 <div class="wide"><table class="dense"><thead><tr>${heads(['program', 'mean'])}${tierHeads(columns, tiers)}</tr></thead><tbody>

@@ -18,6 +18,7 @@ import {
   RATE_TITLES,
 } from './figures.js';
 import { label } from './hostile-text.js';
+import { severalOf } from './markup.js';
 import { length, wrapped, type TerminalStyle } from './terminal-style.js';
 
 const GUTTER = 2;
@@ -40,8 +41,6 @@ function table(rows: readonly (readonly string[])[], width: number): string[] {
   );
 }
 
-/** Rows beside the mean: one tier's is the mean. */
-const severalOf = (keys: readonly string[]): readonly string[] => (keys.length === 1 ? [] : keys);
 const meanOf = (keys: readonly string[]): string => (keys.length === 1 ? label(keys[0]!, NAME) : 'mean');
 
 const NAME = 24;

@@ -357,6 +357,14 @@ describe('a text task', () => {
   });
 });
 
+test('a run of one tier says nothing twice: no column, chart or caption by tier', async () => {
+  const one = await reportOf(await build('one-tier', { tiers: [{ id: 'all' }], rollouts: 4 }));
+  const several = await reportOf(await build('two-tiers', { tiers: [{ id: 'one' }, { id: 'two' }], rollouts: 4 }));
+  expect(several).toMatch(/, by tier[^]*mean of all tiers[^]*share of each tier/);
+  expect(one.match(/by tier|mean of all tiers|share of each tier|mix of tiers|over tiers/gi)).toBeNull();
+  expect(one).toMatch(/Dev problems solved<[^]*Replay buffer</);
+});
+
 describe('size', () => {
   test('thousands of long rollouts stay below 2 MB, each cut text says where the rest is', async () => {
     const folder = await build('large', {
