@@ -56,9 +56,11 @@ describe("the library's example", () => {
     expect(stdout).toBe('');
   }, 120_000);
 
-  test('runs, with the model that comes with the project', async () => {
-    const code = example.replace('smollm2-135m', 'tiny');
-    const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', code], { cwd: project });
+  test('runs as the README says, in a folder of no type, with the model that comes with the project', async () => {
+    const [, file] = /^\/\/ save as \S+: node (\S+)$/m.exec(example)!;
+    writeFileSync(path.join(project, 'package.json'), '{}');
+    writeFileSync(path.join(project, file!), example.replace('smollm2-135m', 'tiny'));
+    const { stdout } = await promisify(execFile)(process.execPath, [file!], { cwd: project });
     expect(stdout).toMatch(/(river|city)\n$/);
   }, 60_000);
 });
