@@ -72,7 +72,7 @@ export function RunsPage(): JSX.Element {
           </div>
           <Table
             caption="runs"
-            className="list"
+            className="list runs"
             head={[<span class="hidden">compare</span>, 'Run', 'State', 'Started', 'Iterations', 'Before', 'After', 'Change']}
           >
             {shown.map((run) => (
@@ -91,16 +91,16 @@ export function RunsPage(): JSX.Element {
                     {run.model} on {run.task}
                   </RunName>
                 </td>
-                <td>
+                <td data-label="State">
                   <StateBadge state={run.state} />
                 </td>
-                <td>{when(run.startedAt)}</td>
-                <td>{run.iterations}</td>
-                <td>{percent(run.before)}</td>
-                <td>
+                <td data-label="Started">{when(run.startedAt)}</td>
+                <td data-label="Iterations">{run.iterations}</td>
+                <td data-label="Before">{percent(run.before)}</td>
+                <td data-label="After">
                   <b>{percent(run.after)}</b>
                 </td>
-                <td>
+                <td data-label="Change">
                   <Change {...run} />
                 </td>
               </tr>
