@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { copyFileSync, existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,7 +14,7 @@ import { EventLog } from '../../src/log/event-log.js';
 import { consistencyProof, rootOf } from '../../src/log/merkle.js';
 import { commitToNonce, parseTicket } from '../../src/log/ticket.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
-import { openWitnessKey, publicKeyFile, readTrustedKey, witnessFile } from '../../src/log/witness-key.js';
+import { openWitnessKey, publicKeyFile, readTrustedKey } from '../../src/log/witness-key.js';
 import { witnessAddress, witnessProcess } from '../../src/log/witness-protocol.js';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { leafDigest, temporaryFolder } from '../models/signed-log.js';
@@ -202,7 +202,10 @@ describe('the witness process', () => {
       message: expect.stringMatching(/signed by the witness with the key [0-9a-f]{8}, which is not the one of this machine/),
     });
     // where that witness knows the run itself, another's signature is a forgery
-    copyFileSync(witnessFile(home), witnessFile(elsewhere.path));
+    const own = witnessInProcess(join(elsewhere.path, 'witness'));
+    await own.ticket(RUN);
+    await own.signHead(head(0, 20));
+    await own.close();
     expect(await verifyRun(path, { streams: RUN_STREAMS, home: elsewhere.path })).toMatchObject({ outcome: 'tampered' });
     elsewhere.remove();
   });
