@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
  * worker threads, the command line and the addon are tested exactly as they ship.
  */
 const common = {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/vanilla-environment.mjs',
   roots: ['<rootDir>/test'],
   extensionsToTreatAsEsm: ['.ts'],
   transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'es6' } }] },
