@@ -34,7 +34,9 @@ interface Ended {
 
 function under(limit: readonly string[], args: readonly string[], seconds = 60): Ended {
   const [program, ...rest] = [...limit, process.execPath, ...args];
-  const env = { ...process.env, ISOPRO_HOME: path.join(folder, 'home'), HOME: folder, NODE_OPTIONS: '' };
+  // ggml would start a debugger for a backtrace, where there is one.
+  const quiet = { GGML_NO_BACKTRACE: '1', NODE_OPTIONS: '' };
+  const env = { ...process.env, ISOPRO_HOME: path.join(folder, 'home'), HOME: folder, ...quiet };
   const { status, signal, stderr } = spawnSync(program!, rest, {
     encoding: 'utf8',
     env,

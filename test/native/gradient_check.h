@@ -1,6 +1,7 @@
 // Batches and trainers of small random models, and every gradient against differences of the reference model in double.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 
 #include "check.h"
@@ -48,8 +49,13 @@ inline void randomiseB(Trainer& trainer, std::uint64_t seed) {
   }
 }
 
-// Gradient of every parameter against central differences of the reference: up to `entries` of each, by the error
-// relative to the parameter's largest one.
+inline std::size_t largestEntry(const std::vector<float>& values) {
+  const auto smaller = [](float a, float b) { return std::fabs(a) < std::fabs(b); };
+  return static_cast<std::size_t>(std::max_element(values.begin(), values.end(), smaller) - values.begin());
+}
+
+// Gradient of every parameter against central differences of the reference: its largest entry and others, `entries` in all,
+// by the error relative to that largest one.
 inline void checkGradients(Trainer& trainer, const std::vector<TrainSequence>& batch, const Objective& objective, double tolerance,
                            std::size_t entries = 6) {
   const StepStatistics s = trainer.differentiate(batch, objective, kNever);
@@ -61,6 +67,7 @@ inline void checkGradients(Trainer& trainer, const std::vector<TrainSequence>& b
     double largest = 0;
     for (std::size_t n = 0; n < entries; ++n) {
       auto i = static_cast<std::size_t>(random.nextDouble() * static_cast<double>(p->value.size()));
+      if (n == 0) i = largestEntry(p->gradient);
       // An embedding's row that does not occur has no gradient: look at rows that do.
       if (p->name == "token_embd.weight" && n > 0)
         i = static_cast<std::size_t>(batch[0].tokens[n]) * static_cast<std::size_t>(p->columns) + n;
