@@ -269,7 +269,7 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
         expect(
           await scores
             .getByRole('row')
-            .filter({ has: page.getByText(strategy, { exact: true }) })
+            .filter({ has: page.getByRole('cell', { name: strategy, exact: true }) })
             .textContent(),
         ).toContain(value?.toFixed(3) ?? '–');
       await page
