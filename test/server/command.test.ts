@@ -1,9 +1,11 @@
 /** `isopro-native serve` as a process: what it prints, whom it lets ask, and how it ends. */
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { copyFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { expect, test } from '@jest/globals';
 import { UsageError } from '../../src/cli/output.js';
 import { serveCommand } from '../../src/cli/serve.js';
@@ -13,6 +15,7 @@ import { MAIN, runCli } from '../cli/run-cli.js';
 import { writeRunFolder } from '../models/run-folder.js';
 import { adapterFile, eventsOf, file, folder, send } from '../models/server.js';
 
+const execute = promisify(execFile);
 const KEY = 'a-key-for-the-command';
 const HASHED = 'a-key-that-only-its-hash-is-known-of';
 
@@ -58,7 +61,27 @@ test('says where it listens, asks for the keys that it was given, and lets a rep
   expect(events.filter(({ choices }) => choices[0].delta.content !== undefined).length).toBeGreaterThan(100);
   expect(await ended).toEqual([0, null]);
   await expect(send(said, '/health')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
-  for (const secret of [KEY, HASHED, said.adminKey]) expect(stderr).not.toContain(secret);
+  expect(stderr).toBe('');
+});
+
+test('a process that serves keeps its new objects in the megabytes that it began with, and this Node knows how', async () => {
+  const program = `
+    import { getHeapSpaceStatistics } from 'node:v8';
+    import { keepMemorySteady } from ${JSON.stringify(pathToFileURL(path.resolve('dist/src/cli/steady-memory.js')).href)};
+    if (process.argv[1] === 'steady') keepMemorySteady();
+    for (let kept = [], i = 0; i < 3e6; i++) {
+      kept.push({ i });
+      if (kept.length > 200_000) kept = kept.slice(100_000);
+    }
+    console.log(getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space').space_size);`;
+  const bytes = async (how: string): Promise<number> => {
+    const { stdout, stderr } = await execute(process.execPath, ['--input-type=module', '-e', program, how]);
+    expect(stderr).toBe(''); // where V8 tells of a flag that it has not
+    return Number(stdout);
+  };
+  const [grown, steady] = [await bytes('grown'), await bytes('steady')];
+  expect(steady).toBeLessThanOrEqual(4 * 2 ** 20);
+  expect(grown).toBeGreaterThan(2 * steady);
 });
 
 test.each([

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
@@ -187,6 +188,11 @@ describe('bodies', () => {
       null,
       'send the body as JSON, with the header content-type: application/json',
     ]);
+    expect(await said(raw(gzipSync(JSON.stringify(body)), { 'content-encoding': 'gzip' }))).toEqual([
+      415,
+      null,
+      'send the body as it is: none that is compressed is unpacked here',
+    ]);
     const { messages } = body;
     expect(await said(raw(JSON.stringify({ messages })))).toEqual([400, 'model', 'model: is missing: GET /v1/models lists the names']);
     expect(await said(raw(JSON.stringify({ ...body, n: '3' })))).toEqual([400, 'n', 'n: takes a number, not "3"']);
@@ -240,6 +246,49 @@ describe('bodies', () => {
       const { status, body: refused } = await send(server, CHAT, { body: { ...body, ...more } });
       expect([status, refused.error.param, refused.error.message]).toEqual([400, param, expect.stringContaining('131072')]);
     }
+  });
+
+  test('a text of megabytes, which is seconds of work, holds up nobody', async () => {
+    const server = await start({ limits: { bodyBytes: 10_000_000 } });
+    const { model } = server.models;
+    const text = 'word '.repeat(600_000);
+    const begun = performance.now();
+    const { length } = model.tokenize(text);
+    const alone = performance.now() - begun;
+    let longest = 0;
+    let last = performance.now();
+    let ticking: NodeJS.Immediate;
+    const tick = (): void => {
+      const now = performance.now();
+      longest = Math.max(longest, now - last);
+      last = now;
+      ticking = setImmediate(tick);
+    };
+    tick();
+    const asked = [
+      [CHAT, { ...body, messages: [{ role: 'user', content: text }], n: 3 }],
+      ['/v1/completions', { model: 'base', prompt: text, max_tokens: 2 }],
+      ['/v1/responses', { model: 'base', input: text }],
+      ['/v1/embeddings', { model: 'base', input: text }],
+    ] as const;
+    for (const [target, sent] of asked) {
+      const refused = await send(server, target, { body: sent });
+      expect([target, ...codeOf(refused)]).toEqual([target, 400, 'context_length_exceeded']);
+      expect(Number(/(\d{6,}) tokens/.exec(refused.body.error.message)![1])).toBeGreaterThanOrEqual(length);
+    }
+    clearImmediate(ticking!);
+    expect(longest).toBeLessThan(alone / 2);
+  });
+
+  test('as many choices as there may be are drawn without a word of Node about listeners', async () => {
+    const warnings: Error[] = [];
+    const warned = (warning: Error): void => void warnings.push(warning);
+    process.on('warning', warned);
+    const { body: drawn } = await send(open, CHAT, { body: { ...body, n: 128, max_tokens: 1 } });
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off('warning', warned);
+    expect(drawn.choices).toHaveLength(128);
+    expect(warnings).toEqual([]);
   });
 
   test('the name of a control token in what a user says is text', async () => {
@@ -315,6 +364,10 @@ describe('connections', () => {
     ['a length and chunks', `POST ${CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
     ['a spaced header name', `GET /health HTTP/1.1\r\nHost : localhost\r\n\r\n`],
     ['a bare line feed in a header', `GET /health HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n`],
+    [
+      'an address of somebody else as a whole',
+      `GET http://evil.example.com/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`,
+    ],
     ['two hosts', `GET /health HTTP/1.1\r\nHost: localhost\r\nHost: evil.example.com\r\nConnection: close\r\n\r\n`],
     ['no host', `GET /health HTTP/1.1\r\nConnection: close\r\n\r\n`],
     ['a header without end', `GET /health HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(70_000)}\r\n\r\n`],

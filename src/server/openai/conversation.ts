@@ -2,6 +2,7 @@
 import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import { unsupported } from '../failures.js';
 import { drawIds, type ServerContext } from './context.js';
+import type { Served } from './models.js';
 import type { Draw } from './replying.js';
 import type { ChatMessageBody, ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from './requests.js';
 import { drawSettings, schemaOf } from './sampling.js';
@@ -50,21 +51,24 @@ export interface ConversationRequest {
 export interface ConversationPlan {
   readonly draws: readonly Draw[];
   readonly tools: ToolPlan | null;
+  /** Of all draws. */
+  readonly promptIds: Int32Array;
 }
 
 /** @throws RequestFailure, IsoproError */
-export function planConversation(context: ServerContext, request: ConversationRequest): ConversationPlan {
+export async function planConversation(context: ServerContext, { model }: Served, request: ConversationRequest): Promise<ConversationPlan> {
   const { sampling } = request;
   const { mostTokens } = context;
   const tools = planTools(request.tools, request.toolChoice, request.parallelCalls);
   const schema = schemaOf(request.format);
   if (tools !== null && schema !== undefined)
     throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
+  const promptIds = await model.promptIdsAside({ messages: conversationOf(request.messages, tools?.instructions) });
   const draw: Draw = {
-    messages: conversationOf(request.messages, tools?.instructions),
+    tokenIds: promptIds,
     ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),
     ...(tools !== null && { grammar: tools.grammar }),
     ...(schema !== undefined && { jsonSchema: schema }),
   };
-  return { draws: drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ ...draw, id })), tools };
+  return { draws: drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ ...draw, id })), tools, promptIds };
 }

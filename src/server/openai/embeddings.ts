@@ -1,5 +1,5 @@
 /** POST /v1/embeddings. */
-import { unsupported } from '../failures.js';
+import { invalid, unsupported } from '../failures.js';
 import { promptsOf } from './completions.js';
 import { openModel, type ServerContext } from './context.js';
 import type { Asking } from './replying.js';
@@ -20,6 +20,7 @@ export async function embed(context: ServerContext, body: EmbeddingBody, asking:
     throw unsupported('dimensions', `dimensions: the model's vectors have ${model.info.embeddingSize} numbers, and no fewer mean anything`);
   const texts = promptsOf(body.input).map((input) => {
     if (typeof input !== 'string') throw unsupported('input', 'input: token ids; this server embeds texts');
+    if (input === '') throw invalid('input', 'input: an empty text has no embedding');
     return input;
   });
   const leave = await asking.queue.enter(asking.whose, asking.signal);
