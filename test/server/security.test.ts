@@ -280,17 +280,6 @@ describe('bodies', () => {
     expect(longest).toBeLessThan(alone / 2);
   });
 
-  test('as many choices as there may be are drawn without a word of Node about listeners', async () => {
-    const warnings: Error[] = [];
-    const warned = (warning: Error): void => void warnings.push(warning);
-    process.on('warning', warned);
-    const { body: drawn } = await send(open, CHAT, { body: { ...body, n: 128, max_tokens: 1 } });
-    await new Promise((resolve) => setImmediate(resolve));
-    process.off('warning', warned);
-    expect(drawn.choices).toHaveLength(128);
-    expect(warnings).toEqual([]);
-  });
-
   test('the name of a control token in what a user says is text', async () => {
     const controls = async (content: string): Promise<string[]> => {
       const { body: rendered } = await send(open, '/tokenize', {
