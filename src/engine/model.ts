@@ -34,7 +34,7 @@ import {
 import { runGeneration, type Rollout } from './generation.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { RunningBatch, type BatchSettings } from './running-batch.js';
-import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
+import { joined, PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
 
 const KV_TYPES = ['f32', 'f16', 'bf16', 'q8_0'] as const;
 export type KvType = (typeof KV_TYPES)[number];
@@ -279,7 +279,7 @@ export class Model {
     }
     const { addBos, bos } = this.info;
     const [ids] = await tokenizeAll([checked(z.string(), content.text, 'text')]);
-    return addBos && bos >= 0 ? Int32Array.from([bos, ...ids!]) : ids!;
+    return addBos && bos >= 0 ? joined([Int32Array.of(bos), ids!]) : ids!;
   }
 
   /** Token ids of a text, without BOS. Control tokens are recognised only with `parseControl`. */

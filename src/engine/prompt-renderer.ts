@@ -197,7 +197,8 @@ function unusedMarker(messages: readonly ChatMessage[]): string {
   throw new IsoproError('INVALID_ARGUMENT', 'the messages use all 32 Unicode noncharacters from U+FDD0 to U+FDEF');
 }
 
-function joined(pieces: readonly Int32Array[]): Int32Array {
+/** One list of several. */
+export function joined(pieces: readonly Int32Array[]): Int32Array {
   const all = new Int32Array(pieces.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const piece of pieces) {

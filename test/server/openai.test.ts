@@ -309,6 +309,7 @@ describe('what is none of several forms', () => {
     ['completions', { ...MODEL, prompt: [] }, 'prompt: is empty'],
     ['completions', { ...MODEL, prompt: ['a', 1] }, 'prompt[1]: takes a text, not 1'],
     ['embeddings', { ...MODEL, input: '' }, 'input: an empty text has no embedding'],
+    ['embeddings', { ...MODEL, input: ['x', 'x'.repeat(600)] }, 'input[1]: the text needs 601 tokens, more than the context of 512'],
     ['responses', { ...MODEL, input: [{ type: 'function_call', call_id: 'a' }] }, 'input[0].name: is missing: a text'],
     [
       'responses',

@@ -271,13 +271,17 @@ describe('bodies', () => {
       ['/v1/responses', { model: 'base', input: text }],
       ['/v1/embeddings', { model: 'base', input: text }],
     ] as const;
-    for (const [target, sent] of asked) {
-      const refused = await send(server, target, { body: sent });
-      expect([target, ...codeOf(refused)]).toEqual([target, 400, 'context_length_exceeded']);
-      expect(Number(/(\d{6,}) tokens/.exec(refused.body.error.message)![1])).toBeGreaterThanOrEqual(length);
-    }
+    // The machine may hold this process up too, but not each time.
+    for (const [target, sent] of asked)
+      for (let tries = 5; ; tries--) {
+        longest = 0;
+        const refused = await send(server, target, { body: sent });
+        expect([target, ...codeOf(refused)]).toEqual([target, 400, 'context_length_exceeded']);
+        expect(Number(/(\d{6,}) tokens/.exec(refused.body.error.message)![1])).toBeGreaterThanOrEqual(length);
+        if (longest < alone / 2) break;
+        expect([target, tries]).not.toEqual([target, 0]);
+      }
     clearImmediate(ticking!);
-    expect(longest).toBeLessThan(alone / 2);
   });
 
   test('the name of a control token in what a user says is text', async () => {
@@ -436,6 +440,36 @@ describe('limits', () => {
 });
 
 const statuses200 = (text: string): boolean => text.startsWith('HTTP/1.1 200');
+
+test('a server has so many connections, and a reply so many tokens, whatever is asked for', async () => {
+  const server = await start({ limits: { connections: 2, replyTokens: 5 } });
+  const long = { ...body, max_tokens: 400, ignore_eos: true };
+  for (const [target, sent] of [
+    [CHAT, long],
+    ['/v1/completions', { model: 'base', prompt: 'x', max_tokens: 400, ignore_eos: true }],
+    ['/inference/v1/generate', { token_ids: [5], sampling_params: { max_tokens: 400, ignore_eos: true } }],
+  ] as const)
+    expect((await send(server, target, { body: sent })).body.usage.completion_tokens).toBe(5);
+  const port = Number(new URL(server.url).port);
+  const held = await Promise.all(
+    [1, 2].map(async () => {
+      const socket = connect(port, '127.0.0.1');
+      await once(socket, 'connect');
+      return socket;
+    }),
+  );
+  await expect(send(server, '/health')).rejects.toMatchObject({ code: 'ECONNRESET' });
+  held[0]!.destroy();
+  let status: number | undefined;
+  while (status === undefined)
+    status = await send(server, '/health').then(
+      ({ status: answered }) => answered,
+      () => undefined,
+    );
+  expect(status).toBe(200);
+  held[1]!.destroy();
+  await server.close(0);
+});
 
 test('a request has so much time', async () => {
   const server = await start({ model: longModel(), load: { threads: 1, contextTokens: 32_768 }, limits: { requestSeconds: 1 } });

@@ -5,7 +5,7 @@ import type { HostReply } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import { invalid, unsupported } from '../failures.js';
 import { fingerprintOf } from './chat.js';
-import { drawIds, openModel, type ServerContext } from './context.js';
+import { drawIds, openModel, promptIdsOf, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
 import type { CompletionBody } from './requests.js';
@@ -48,7 +48,7 @@ interface CompletionPlan {
 }
 
 /** @throws RequestFailure, IsoproError */
-async function planCompletion(context: ServerContext, { model }: Served, body: CompletionBody): Promise<CompletionPlan> {
+async function planCompletion(context: ServerContext, served: Served, body: CompletionBody): Promise<CompletionPlan> {
   if (body.suffix !== undefined) throw unsupported('suffix', 'suffix: this server has none yet');
   const choices = body.n ?? 1;
   if (body.best_of !== undefined && body.best_of !== choices)
@@ -64,7 +64,7 @@ async function planCompletion(context: ServerContext, { model }: Served, body: C
   if (prompts.length * choices > 256) throw invalid('n', 'prompts times n are at most 256');
   const draws: PlannedDraw[] = [];
   for (const prompt of prompts) {
-    const tokenIds = typeof prompt === 'string' ? await model.promptIdsAside({ text: prompt }) : prompt;
+    const tokenIds = typeof prompt === 'string' ? await promptIdsOf(served, { text: prompt }) : prompt;
     for (const id of drawIds(context, body.seed, choices)) draws.push({ ...settings, tokenIds, id });
   }
   return { prompts, draws, choices };

@@ -1,6 +1,7 @@
 /** What the routes of a server share. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
+import { IsoproError } from '../../errors.js';
 import { DEFECT, failureOf, type RequestFailure } from '../failures.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { Caller } from '../keys.js';
@@ -36,6 +37,15 @@ interface NamesModel {
 /** @throws as ServedModels.open */
 export const openModel = ({ models }: ServerContext, { model, user }: NamesModel, { whose }: Asking): Promise<Served> =>
   models.open(model, user ?? whose);
+
+/** What draws begin with. @throws IsoproError as HostedModel.promptIdsAside; CONTEXT_OVERFLOW before more is made of megabytes */
+export async function promptIdsOf({ model }: Served, content: Parameters<Served['model']['promptIdsAside']>[0]): Promise<Int32Array> {
+  const ids = await model.promptIdsAside(content);
+  const { contextTokens } = model;
+  if (ids.length < contextTokens) return ids;
+  const message = `the prompt has ${ids.length} tokens; with one of a reply it needs ${ids.length + 1}, more than the context of ${contextTokens}`;
+  throw new IsoproError('CONTEXT_OVERFLOW', message);
+}
 
 export function askingOf({ queue, turns, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {
   const whose = callerOf(request).name;

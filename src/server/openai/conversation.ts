@@ -1,7 +1,7 @@
 /** A conversation with or without tools, as draws of the host: what /v1/chat/completions and /v1/responses have in common. */
 import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import { unsupported } from '../failures.js';
-import { drawIds, type ServerContext } from './context.js';
+import { drawIds, promptIdsOf, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import type { Draw } from './replying.js';
 import type { ChatMessageBody, ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from './requests.js';
@@ -56,14 +56,14 @@ export interface ConversationPlan {
 }
 
 /** @throws RequestFailure, IsoproError */
-export async function planConversation(context: ServerContext, { model }: Served, request: ConversationRequest): Promise<ConversationPlan> {
+export async function planConversation(context: ServerContext, served: Served, request: ConversationRequest): Promise<ConversationPlan> {
   const { sampling } = request;
   const { mostTokens } = context;
   const tools = planTools(request.tools, request.toolChoice, request.parallelCalls);
   const schema = schemaOf(request.format);
   if (tools !== null && schema !== undefined)
     throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
-  const promptIds = await model.promptIdsAside({ messages: conversationOf(request.messages, tools?.instructions) });
+  const promptIds = await promptIdsOf(served, { messages: conversationOf(request.messages, tools?.instructions) });
   const draw: Draw = {
     tokenIds: promptIds,
     ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),

@@ -1,4 +1,5 @@
 /** POST /v1/embeddings. */
+import { IsoproError } from '../../errors.js';
 import { invalid, unsupported } from '../failures.js';
 import { promptsOf } from './completions.js';
 import { openModel, type ServerContext } from './context.js';
@@ -37,6 +38,13 @@ export async function embed(context: ServerContext, body: EmbeddingBody, asking:
       })),
       usage: { prompt_tokens: count, total_tokens: count },
     };
+  } catch (error) {
+    // the library's name for what is asked here
+    if (error instanceof IsoproError && error.message.startsWith('texts.'))
+      throw new IsoproError(error.code, error.message.replace(/^texts\.(\d+)/, Array.isArray(body.input) ? 'input[$1]' : 'input'), {
+        cause: error,
+      });
+    throw error;
   } finally {
     leave();
   }
