@@ -428,6 +428,16 @@ describe('limits', () => {
     expect((await waiting).status).toBe(200);
   });
 
+  test('tokens of a long text are made in turn too, and nobody waits for those of a short one', async () => {
+    const { socket } = await endless();
+    const waiting = ask({ max_tokens: 1 });
+    while (!/^isopro_waiting_replies 1$/m.test((await send(small, '/metrics')).text));
+    expect(codeOf(await send(small, '/tokenize', { body: { prompt: 'x'.repeat(20_000) } }))).toEqual([429, 'queue_full']);
+    expect((await send(small, '/tokenize', { body: { prompt: 'x' } })).status).toBe(200);
+    socket.destroy();
+    expect((await waiting).status).toBe(200);
+  });
+
   test('a key has so many requests a minute', async () => {
     let last: Answer;
     do last = await send(small, '/v1/models');

@@ -24,11 +24,11 @@ import {
 import { CallReader, type ToolCall, type ToolPlan } from './tools.js';
 
 /** @throws RequestFailure, IsoproError */
-async function planChat(context: ServerContext, served: Served, body: ChatBody): Promise<ConversationPlan> {
+async function planChat(context: ServerContext, served: Served, asking: Asking, body: ChatBody): Promise<ConversationPlan> {
   if ((body.top_logprobs ?? 0) > 0 && body.logprobs !== true) throw invalid('top_logprobs', 'top_logprobs: with logprobs: true');
   if (body.prompt_logprobs !== undefined && body.stream === true)
     throw unsupported('prompt_logprobs', 'prompt_logprobs: not beside stream');
-  return planConversation(context, served, {
+  return planConversation(context, served, asking, {
     messages: body.messages,
     tools: body.tools,
     toolChoice: body.tool_choice,
@@ -101,7 +101,7 @@ export const fingerprintOf = ({ model, adapter }: Served): string =>
 
 export async function completeChat(context: ServerContext, body: ChatBody, asking: Asking): Promise<ChatCompletion> {
   using served = await openModel(context, body, asking);
-  const { draws, tools } = await planChat(context, served, body);
+  const { draws, tools } = await planChat(context, served, asking, body);
   const replies = await allReplies(served, draws, asking);
   return {
     id: newId('chatcmpl'),
@@ -149,7 +149,7 @@ class ChoiceStream {
 
 export async function* streamChat(context: ServerContext, body: ChatBody, asking: Asking): AsyncGenerator<string, void, undefined> {
   using served = await openModel(context, body, asking);
-  const { draws, tools, promptIds } = await planChat(context, served, body);
+  const { draws, tools, promptIds } = await planChat(context, served, asking, body);
   const head = {
     id: newId('chatcmpl'),
     object: 'chat.completion.chunk',

@@ -48,7 +48,7 @@ interface CompletionPlan {
 }
 
 /** @throws RequestFailure, IsoproError */
-async function planCompletion(context: ServerContext, served: Served, body: CompletionBody): Promise<CompletionPlan> {
+async function planCompletion(context: ServerContext, served: Served, asking: Asking, body: CompletionBody): Promise<CompletionPlan> {
   if (body.suffix !== undefined) throw unsupported('suffix', 'suffix: this server has none yet');
   const choices = body.n ?? 1;
   if (body.best_of !== undefined && body.best_of !== choices)
@@ -64,7 +64,7 @@ async function planCompletion(context: ServerContext, served: Served, body: Comp
   if (prompts.length * choices > 256) throw invalid('n', 'prompts times n are at most 256');
   const draws: PlannedDraw[] = [];
   for (const prompt of prompts) {
-    const tokenIds = typeof prompt === 'string' ? await promptIdsOf(served, { text: prompt }) : prompt;
+    const tokenIds = typeof prompt === 'string' ? await promptIdsOf(served, asking, { text: prompt }) : prompt;
     for (const id of drawIds(context, body.seed, choices)) draws.push({ ...settings, tokenIds, id });
   }
   return { prompts, draws, choices };
@@ -147,7 +147,7 @@ const headOf = (body: CompletionBody, served: Served): object => ({
 
 export async function completeText(context: ServerContext, body: CompletionBody, asking: Asking): Promise<object> {
   using served = await openModel(context, body, asking);
-  const { prompts, draws, choices } = await planCompletion(context, served, body);
+  const { prompts, draws, choices } = await planCompletion(context, served, asking, body);
   const { model } = served;
   const replies = await allReplies(served, draws, asking);
   const isFirst = (index: number): boolean => index % choices === 0;
@@ -177,7 +177,7 @@ const usageOfAll = (replies: readonly HostReply[], choices: number): object =>
 
 export async function* streamText(context: ServerContext, body: CompletionBody, asking: Asking): AsyncGenerator<string, void, undefined> {
   using served = await openModel(context, body, asking);
-  const { draws, choices } = await planCompletion(context, served, body);
+  const { draws, choices } = await planCompletion(context, served, asking, body);
   const head = headOf(body, served);
   const withUsage = body.stream_options?.include_usage === true;
   const withUsageSoFar = body.stream_options?.continuous_usage_stats === true && withUsage;

@@ -3,7 +3,7 @@ import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import { unsupported } from '../failures.js';
 import { drawIds, promptIdsOf, type ServerContext } from './context.js';
 import type { Served } from './models.js';
-import type { Draw } from './replying.js';
+import type { Asking, Draw } from './replying.js';
 import type { ChatMessageBody, ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from './requests.js';
 import { drawSettings, schemaOf } from './sampling.js';
 import { callText, planTools, resultText, type ToolPlan } from './tools.js';
@@ -56,14 +56,19 @@ export interface ConversationPlan {
 }
 
 /** @throws RequestFailure, IsoproError */
-export async function planConversation(context: ServerContext, served: Served, request: ConversationRequest): Promise<ConversationPlan> {
+export async function planConversation(
+  context: ServerContext,
+  served: Served,
+  asking: Asking,
+  request: ConversationRequest,
+): Promise<ConversationPlan> {
   const { sampling } = request;
   const { mostTokens } = context;
   const tools = planTools(request.tools, request.toolChoice, request.parallelCalls);
   const schema = schemaOf(request.format);
   if (tools !== null && schema !== undefined)
     throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
-  const promptIds = await promptIdsOf(served, { messages: conversationOf(request.messages, tools?.instructions) });
+  const promptIds = await promptIdsOf(served, asking, { messages: conversationOf(request.messages, tools?.instructions) });
   const draw: Draw = {
     tokenIds: promptIds,
     ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),
