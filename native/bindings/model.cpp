@@ -8,7 +8,7 @@
 #include "bindings/call.h"
 #include "bindings/conversion.h"
 #include "bindings/model_session.h"
-#include "bindings/pool_job.h"
+#include "bindings/tokenization.h"
 #include "bindings/wrapped.h"
 #include "inference/boundary.h"
 #include "inference/embedding.h"
@@ -140,24 +140,7 @@ class NativeModel : public Wrapped<NativeModel> {
     return fromTokens(info.Env(), loaded().tokenize(textOf(info[0]), info[1].As<Napi::Boolean>().Value()));
   }
 
-  // tokenizeAll(texts): Promise<Int32Array[]>, beside whatever the engine does; no control token is recognised.
-  Napi::Value tokenizeAll(const Napi::CallbackInfo& info) {
-    loaded();
-    const auto given = info[0].As<Napi::Array>();
-    std::vector<std::string> texts;
-    texts.reserve(given.Length());
-    for (std::uint32_t i = 0; i < given.Length(); ++i) texts.push_back(textOf(given.Get(i)));
-    return PoolJob::run(info.Env(), [model = session_->model, texts = std::move(texts)]() -> MakeValue {
-      std::vector<std::vector<Token>> all;
-      all.reserve(texts.size());
-      for (const std::string& text : texts) all.push_back(model->tokenize(text, false));
-      return [all = std::move(all)](Napi::Env env) -> Napi::Value {
-        Napi::Array tokens = Napi::Array::New(env, all.size());
-        for (std::uint32_t i = 0; i < all.size(); ++i) tokens.Set(i, fromTokens(env, all[i]));
-        return tokens;
-      };
-    });
-  }
+  Napi::Value tokenizeAll(const Napi::CallbackInfo& info) { return bindings::tokenizeAll(info, loaded(), session_->model); }
 
   // detokenize(tokens, withControl): string
   Napi::Value detokenize(const Napi::CallbackInfo& info) {
