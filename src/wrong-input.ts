@@ -8,6 +8,7 @@ const LONGEST = 40;
 function given(input: unknown): string {
   if (typeof input === 'bigint') return `, not ${input}`;
   if (!['number', 'string', 'boolean'].includes(typeof input) && input !== null) return '';
+  if (Number.isNaN(input)) return ''; // made of a text that is no number
   const text = typeof input === 'number' ? String(input) : JSON.stringify(input);
   return text.length > LONGEST ? '' : `, not ${text}`;
 }
@@ -44,10 +45,51 @@ function ofBounds(issue: Bounded): string | undefined {
 /** For `safeParse(value, { error: plainWords })`: a schema's own words go before these, zod's come after them. */
 export function plainWords(issue: z.core.$ZodRawIssue): string | undefined {
   if (issue.code === 'too_small' || issue.code === 'too_big') return ofBounds(issue);
+  if (issue.code === 'invalid_value') return taken(choice(issue.values), issue.input);
+  if (issue.code === 'invalid_union' && Array.isArray(issue.options)) {
+    const { discriminator, options, input } = issue as { readonly discriminator?: string; readonly options: unknown[]; input?: unknown };
+    return taken(choice(options), Object(input)[discriminator ?? '']);
+  }
   if (issue.code !== 'invalid_type') return undefined;
   const type = TYPES[issue.expected];
-  if (type === undefined) return undefined;
-  return issue.input === undefined ? `is missing: ${type}` : `takes ${type}${given(issue.input)}`;
+  return type === undefined ? undefined : taken(type, issue.input);
+}
+
+const taken = (what: string, input: unknown): string => (input === undefined ? `is missing: ${what}` : `takes ${what}${given(input)}`);
+
+/** `"a", "b" or "c"` */
+function choice(values: readonly unknown[]): string {
+  const words = values.map((value) => (typeof value === 'string' ? JSON.stringify(value) : String(value)));
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** Of a value that is none of several forms: what is wrong with it as the one that it comes nearest to, or what all of them take. */
+export function plainIssue(issue: Issue): Issue {
+  if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue;
+  const forms = issue.errors.map((issues) => {
+    const first = plainIssue(issues[0]!);
+    const isOfKind = !issues.some(({ code, path }) => code === 'invalid_value' && path.length > 0);
+    const near = [isOfKind, first.path.length, first.code !== 'invalid_type', Number(first.path[0]) || 0].map(Number);
+    return { first, near };
+  });
+  const isNearer = (a: readonly number[], b: readonly number[]): boolean => {
+    const i = a.findIndex((value, at) => value !== b[at]);
+    return i >= 0 && a[i]! > b[i]!;
+  };
+  const { first, near } = forms.reduce((best, form) => (isNearer(form.near, best.near) ? form : best));
+  const equals = forms.filter((form) => form.near.every((value, i) => value === near[i])).map((form) => form.first);
+  const path = [...issue.path, ...first.path];
+  const taking = (what: string): Issue => ({
+    ...first,
+    path,
+    message: first.message.replace(/^(takes|is missing:) .*?(, not .*)?$/, (_, verb: string, value = '') => `${verb} ${what}${value}`),
+  });
+  if (equals.every((each) => each.code === 'invalid_value' && String(each.path) === String(first.path)))
+    return taking(choice([...new Set(equals.flatMap((each) => (each.code === 'invalid_value' ? each.values : [])))]));
+  if (first.path.length > 0 || !equals.every(({ code }) => code === 'invalid_type')) return { ...first, path };
+  return taking([...new Set(equals.map((each) => TYPES[(each as { expected: string }).expected] ?? 'another value'))].join(' or '));
 }
 
 interface Shape {

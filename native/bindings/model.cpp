@@ -8,6 +8,7 @@
 #include "bindings/call.h"
 #include "bindings/conversion.h"
 #include "bindings/model_session.h"
+#include "bindings/tokenization.h"
 #include "bindings/wrapped.h"
 #include "inference/boundary.h"
 #include "inference/embedding.h"
@@ -50,6 +51,7 @@ class NativeModel : public Wrapped<NativeModel> {
                            asynchronous<&NativeModel::load>("load"),
                            method<&NativeModel::info>("info"),
                            method<&NativeModel::tokenize>("tokenize"),
+                           method<&NativeModel::tokenizeAll>("tokenizeAll"),
                            method<&NativeModel::detokenize>("detokenize"),
                            method<&NativeModel::controlTokens>("controlTokens"),
                            asynchronous<&NativeModel::generate>("generate"),
@@ -137,6 +139,8 @@ class NativeModel : public Wrapped<NativeModel> {
   Napi::Value tokenize(const Napi::CallbackInfo& info) {
     return fromTokens(info.Env(), loaded().tokenize(textOf(info[0]), info[1].As<Napi::Boolean>().Value()));
   }
+
+  Napi::Value tokenizeAll(const Napi::CallbackInfo& info) { return bindings::tokenizeAll(info, loaded(), session_->model); }
 
   // detokenize(tokens, withControl): string
   Napi::Value detokenize(const Napi::CallbackInfo& info) {

@@ -221,6 +221,8 @@ export interface NativeModel {
   ): Promise<void>;
   info(): NativeModelInfo;
   tokenize(text: string, parseControl: boolean): Int32Array;
+  /** On a thread of the pool. */
+  tokenizeAll(texts: string[]): Promise<Int32Array[]>;
   detokenize(tokens: Int32Array, withControl: boolean): string;
   controlTokens(): { id: number; text: string }[];
   generate(

@@ -5,7 +5,6 @@ import type { Adapter } from './adapter.js';
 import { cancellable, type Addon, type NativeModel } from './addon.js';
 import { abortSignal, checked } from './checked.js';
 import { withContextRemedy, type ContextLimits } from './context-overflow.js';
-import type { PromptContent } from './generate-request.js';
 import { withJson } from './json-form.js';
 
 export interface EmbedOptions {
@@ -35,7 +34,7 @@ export interface EmbeddingModel {
   readonly addon: Addon;
   readonly native: NativeModel;
   readonly limits: ContextLimits;
-  promptIds(content: PromptContent): Int32Array;
+  promptIdsAside(content: { readonly text: string }): Promise<Int32Array>;
 }
 
 /** One call of the engine a text, so that what else the model is asked for runs between two of them. */
@@ -44,7 +43,8 @@ export async function embedEach(texts: readonly string[], options: EmbedOptions,
   const { adapter, signal } = checked(embedOptions, options, 'options');
   const { addon, native, limits } = model;
   const context = Math.min(limits.contextTokens, limits.trainedContext);
-  const ids = valid.map((text) => model.promptIds({ text }));
+  const ids: Int32Array[] = [];
+  for (const text of valid) ids.push(await model.promptIdsAside({ text }));
   for (const [index, { length }] of ids.entries()) {
     if (length === 0) throw new IsoproError('INVALID_ARGUMENT', `texts.${index}: the text has no tokens`);
     if (length <= context) continue;

@@ -34,7 +34,7 @@ import {
 import { runGeneration, type Rollout } from './generation.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { RunningBatch, type BatchSettings } from './running-batch.js';
-import { PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
+import { joined, PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
 
 const KV_TYPES = ['f32', 'f16', 'bf16', 'q8_0'] as const;
 export type KvType = (typeof KV_TYPES)[number];
@@ -264,6 +264,24 @@ export class Model {
     return Int32Array.from([...(addBos && bos >= 0 ? [bos] : []), ...this.tokenize(text ?? '')]);
   }
 
+  /**
+   * What `generate` evaluates for messages or a text. Another thread makes tokens of it, so that megabytes hold up nobody.
+   * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED
+   */
+  async promptIdsAside(
+    content: { readonly messages: readonly ChatMessage[] } | { readonly text: string },
+    options: { addGenerationPrompt?: boolean } = {},
+  ): Promise<Int32Array> {
+    const tokenizeAll = (texts: string[]): Promise<Int32Array[]> => settled(typed(() => this.#native.tokenizeAll(texts)));
+    if ('messages' in content) {
+      const valid = checked(chatMessages, content.messages, 'messages');
+      return this.#renderer.renderAside(valid, options.addGenerationPrompt ?? true, tokenizeAll);
+    }
+    const { addBos, bos } = this.info;
+    const [ids] = await tokenizeAll([checked(z.string(), content.text, 'text')]);
+    return addBos && bos >= 0 ? joined([Int32Array.of(bos), ids!]) : ids!;
+  }
+
   /** Token ids of a text, without BOS. Control tokens are recognised only with `parseControl`. */
   tokenize(text: string, options: { parseControl?: boolean } = {}): Int32Array {
     const valid = checked(z.string(), text, 'text');
@@ -416,8 +434,8 @@ export class Model {
    *   OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
    */
   async embed(texts: readonly string[], options: EmbedOptions = {}): Promise<Embeddings> {
-    const promptIds = (content: PromptContent): Int32Array => this.promptIds(content);
-    return embedEach(texts, options, { addon: this.#addon, native: this.#native, limits: this.#limits, promptIds });
+    const promptIdsAside = (content: { readonly text: string }): Promise<Int32Array> => this.promptIdsAside(content);
+    return embedEach(texts, options, { addon: this.#addon, native: this.#native, limits: this.#limits, promptIdsAside });
   }
 
   /**

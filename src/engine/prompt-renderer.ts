@@ -87,6 +87,25 @@ export class PromptRenderer {
   }
 
   /**
+   * The token ids of `render`, where another thread makes them of the plain texts: of megabytes that takes seconds.
+   * @throws IsoproError as `render`, and what `tokenizeAll` throws
+   */
+  async renderAside(
+    messages: readonly ChatMessage[],
+    addGenerationPrompt: boolean,
+    tokenizeAll: (texts: string[]) => Promise<Int32Array[]>,
+  ): Promise<Int32Array> {
+    const { addBos, bos } = this.#vocabulary;
+    const [filled] = this.#fill([messages], addGenerationPrompt);
+    const parts = this.#parts(filled!.rendered, filled!.marker);
+    const tokenized = await tokenizeAll(parts.filter((part) => typeof part === 'string'));
+    let next = 0;
+    const pieces = parts.map((part) => (typeof part === 'string' ? tokenized[next++]! : Int32Array.of(part)));
+    const first = pieces.find(({ length }) => length > 0)?.[0];
+    return joined(addBos && bos >= 0 && first !== bos ? [Int32Array.of(bos), ...pieces] : pieces);
+  }
+
+  /**
    * How a conversation goes on after a reply that ended by itself, whose tokens stay as they were sampled: the ids between its end token
    * and the next reply.
    * @param before the messages up to the reply
@@ -121,18 +140,28 @@ export class PromptRenderer {
 
   #tokenize(rendered: string, marker: string): number[] {
     const ids: number[] = [];
+    for (const part of this.#parts(rendered, marker)) {
+      if (typeof part === 'number') ids.push(part);
+      else for (const id of this.#vocabulary.tokenize(part)) ids.push(id);
+    }
+    return ids;
+  }
+
+  /** Plain texts, and the ids of the control tokens between them. */
+  #parts(rendered: string, marker: string): (string | number)[] {
+    const parts: (string | number)[] = [];
     const addPlain = (text: string): void => {
-      if (text === '') return;
-      for (const id of this.#vocabulary.tokenize(text.replaceAll(marker, ''))) ids.push(id);
+      const plain = text.replaceAll(marker, '');
+      if (plain !== '') parts.push(plain);
     };
     let end = 0;
     for (const match of this.#controlPattern === null ? [] : rendered.matchAll(this.#controlPattern)) {
       addPlain(rendered.slice(end, match.index));
-      ids.push(this.#controlIds.get(match[0]) as number);
+      parts.push(this.#controlIds.get(match[0]) as number);
       end = match.index + match[0].length;
     }
     addPlain(rendered.slice(end));
-    return ids;
+    return parts;
   }
 
   #controlText(id: number): string {
@@ -166,6 +195,17 @@ function unusedMarker(messages: readonly ChatMessage[]): string {
   const marker = MARKERS.find((candidate) => !messages.some(({ content }) => content.includes(candidate)));
   if (marker !== undefined) return marker;
   throw new IsoproError('INVALID_ARGUMENT', 'the messages use all 32 Unicode noncharacters from U+FDD0 to U+FDEF');
+}
+
+/** One list of several. */
+export function joined(pieces: readonly Int32Array[]): Int32Array {
+  const all = new Int32Array(pieces.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
 }
 
 function escapeForPattern(text: string): string {

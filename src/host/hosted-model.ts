@@ -119,6 +119,11 @@ export class HostedModel {
     return this.#loaded().model.renderChat(messages, options);
   }
 
+  /** As `Model.promptIdsAside`. @throws IsoproError as there */
+  promptIdsAside(...prompt: Parameters<Model['promptIdsAside']>): Promise<Int32Array> {
+    return this.#loaded().model.promptIdsAside(...prompt);
+  }
+
   /**
    * Loads a LoRA adapter in GGUF onto the model, or shares it where it is loaded; a file that was replaced is another adapter.
    * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED; with `probe`

@@ -2,6 +2,7 @@
 import type { FastifyError } from 'fastify';
 import type { z } from 'zod';
 import { IsoproError, type ErrorCode } from '../errors.js';
+import { plainIssue, strangeKeys } from '../wrong-input.js';
 import { NotAllowed } from '../jobs/queue/not-allowed.js';
 
 export type FailureType =
@@ -84,13 +85,16 @@ const memberOf = (path: readonly PropertyKey[]): string =>
   path.map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i === 0 ? '' : '.'}${String(key)}`)).join('');
 
 /** What a schema finds wrong with a request; of several things the first. */
-export function ofSchema({ issues: [issue] }: z.ZodError): RequestFailure {
-  const { path, message } = issue!;
+export function ofSchema({ issues }: z.ZodError, schema: z.ZodType): RequestFailure {
+  const issue = plainIssue(issues[0]!);
+  const { path, message } = issue;
   const place = memberOf(path);
-  if (issue!.code === 'custom' && issue!.params?.isUnsupported === true) return unsupported(place, `${place}: ${message}`);
-  const isUnknown = issue!.code === 'unrecognized_keys';
-  const param = isUnknown ? memberOf([...path, issue.keys[0]!]) : place;
-  return invalid(param, `${param === '' ? 'the body' : param}: ${message}`, isUnknown ? 'unknown_parameter' : 'invalid_value');
+  if (issue.code === 'custom' && issue.params?.isUnsupported === true) return unsupported(place, `${place}: ${message}`);
+  if (issue.code === 'unrecognized_keys') {
+    const [words] = strangeKeys(schema, path, [issue.keys[0]!]);
+    return invalid(memberOf([...path, issue.keys[0]!]), `${place === '' ? '' : `${place}: `}${words}`, 'unknown_parameter');
+  }
+  return invalid(place, `${place === '' ? 'the body' : place}: ${message}`);
 }
 
 /** What a failure is to the client; null where it is a defect of ours, whose words stay here. */

@@ -1,6 +1,6 @@
 /** The body of a request as JSON: of well-formed UTF-8, no deeper than any use, and without the names that reach into prototypes. */
 import type { FastifyInstance } from 'fastify';
-import { invalid } from './failures.js';
+import { invalid, RequestFailure } from './failures.js';
 
 /** Deeper than any request, and far from what parsers that call themselves can bear. */
 const DEEPEST = 128;
@@ -33,6 +33,13 @@ export function takeJsonOnly(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
   const parse = app.getDefaultJsonParser('error', 'error');
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    const { 'content-encoding': encoding = 'identity' } = request.headers;
+    if (encoding !== 'identity')
+      return done(
+        new RequestFailure(415, 'invalid_request_error', 'send the body as it is: none that is compressed is unpacked here', {
+          code: 'unsupported_media_type',
+        }),
+      );
     if (body.length === 0) return done(null, undefined); // of a call without one; a schema that wants one says so
     let text: string;
     try {

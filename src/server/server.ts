@@ -270,7 +270,7 @@ async function listen(
   takeJsonOnly(app);
   app.setValidatorCompiler<z.ZodType>(({ schema }) => (data) => {
     const { error, data: value } = schema.safeParse(data, { error: plainWords });
-    return error === undefined ? { value } : { error: ofSchema(error) };
+    return error === undefined ? { value } : { error: ofSchema(error, schema) };
   });
   app.setErrorHandler((error, _, reply) => answerFailure(error, reply, options.report));
   app.setNotFoundHandler(({ method, url }) => {
@@ -348,6 +348,9 @@ function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, l
     // Of several Node shows the first, and who stands between might go by the last.
     if (request.raw.headersDistinct.host?.length !== 1) throw forbidden('a request has one Host', 'host_not_allowed');
     requireNamed(host, origin, names);
+    // An address as a whole goes before the Host.
+    const { url: target = '' } = request.raw;
+    if (!target.startsWith('/')) requireNamed(URL.canParse(target) ? new URL(target).host : '', undefined, names);
     if (origin !== undefined && options.origins.includes(origin)) {
       reply.header('access-control-allow-origin', origin).header('vary', 'origin');
       if (request.method === 'OPTIONS') return reply.headers(CORS_HEADERS).code(204).send();

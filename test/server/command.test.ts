@@ -1,9 +1,11 @@
 /** `isopro-native serve` as a process: what it prints, whom it lets ask, and how it ends. */
-import { spawn } from 'node:child_process';
+import { execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
-import { copyFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
 import { expect, test } from '@jest/globals';
 import { UsageError } from '../../src/cli/output.js';
 import { serveCommand } from '../../src/cli/serve.js';
@@ -13,6 +15,7 @@ import { MAIN, runCli } from '../cli/run-cli.js';
 import { writeRunFolder } from '../models/run-folder.js';
 import { adapterFile, eventsOf, file, folder, send } from '../models/server.js';
 
+const execute = promisify(execFile);
 const KEY = 'a-key-for-the-command';
 const HASHED = 'a-key-that-only-its-hash-is-known-of';
 
@@ -47,6 +50,8 @@ test('says where it listens, asks for the keys that it was given, and lets a rep
   expect((await send(said, '/resume', pause)).status).toBe(403);
   expect((await send(said, '/resume', { ...pause, ...authorized(said.adminKey) })).status).toBe(200);
 
+  const many = { model: 'mine', messages: [{ role: 'user', content: 'x' }], max_tokens: 1, n: 128 };
+  expect((await send(said, '/v1/chat/completions', { body: many, ...authorized(KEY) })).body.choices).toHaveLength(128);
   const body = { model: 'sql', messages: [{ role: 'user', content: 'x' }], max_tokens: 400, ignore_eos: true, stream: true };
   const running = send(said, '/v1/chat/completions', { body, ...authorized(HASHED) });
   const count = async (): Promise<string> => (await send(said, '/metrics', authorized(KEY))).text;
@@ -58,7 +63,27 @@ test('says where it listens, asks for the keys that it was given, and lets a rep
   expect(events.filter(({ choices }) => choices[0].delta.content !== undefined).length).toBeGreaterThan(100);
   expect(await ended).toEqual([0, null]);
   await expect(send(said, '/health')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
-  for (const secret of [KEY, HASHED, said.adminKey]) expect(stderr).not.toContain(secret);
+  expect(stderr).toBe(''); // of keys nothing, and of listeners, of which each choice has one
+});
+
+test('a process that serves keeps its new objects in the megabytes that it began with, and this Node knows how', async () => {
+  const program = `
+    import { getHeapSpaceStatistics } from 'node:v8';
+    import { keepMemorySteady } from ${JSON.stringify(pathToFileURL(path.resolve('dist/src/cli/steady-memory.js')).href)};
+    if (process.argv[1] === 'steady') keepMemorySteady();
+    for (let kept = [], i = 0; i < 3e6; i++) {
+      kept.push({ i });
+      if (kept.length > 200_000) kept = kept.slice(100_000);
+    }
+    console.log(getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space').space_size);`;
+  const bytes = async (how: string): Promise<number> => {
+    const { stdout, stderr } = await execute(process.execPath, ['--input-type=module', '-e', program, how]);
+    expect(stderr).toBe(''); // where V8 tells of a flag that it has not
+    return Number(stdout);
+  };
+  const [grown, steady] = [await bytes('grown'), await bytes('steady')];
+  expect(steady).toBeLessThanOrEqual(4 * 2 ** 20);
+  expect(grown).toBeGreaterThan(2 * steady);
 });
 
 test.each([
@@ -98,6 +123,39 @@ test('a key that is too short, and a file of keys with one as it is, are refused
   const keys = path.join(folder, 'plain.json');
   writeFileSync(keys, JSON.stringify([{ name: 'plain', key: KEY, scopes: ['infer'] }]));
   await expect(call({ apiKey: [], keys })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.not.stringContaining(KEY) });
+});
+
+const hasTerminal = process.platform === 'linux' && spawnSync('script', ['--version']).status === 0;
+(hasTerminal ? test.each : test.skip.each)(['ui', 'run --ui'])('at a terminal `%s` opens the page in a browser', async (command) => {
+  const own = path.join(folder, command.replaceAll(/\W/g, ''));
+  const opened = path.join(own, 'opened');
+  mkdirSync(own);
+  writeFileSync(path.join(own, 'xdg-open'), `#!/bin/sh\necho "$1" > '${opened}.part' && mv '${opened}.part' '${opened}'\n`, {
+    mode: 0o755,
+  });
+  const small = '--iterations 1 --rollouts 8 --dev-size 1 --test-size 1 --threads 1 --signer single-process';
+  const where = command === 'ui' ? `--runs '${own}'` : `${small} --out '${own}/job'`;
+  const line = `'${process.execPath}' '${MAIN}' ${command} --model tiny ${where}`;
+  const terminal = spawn('script', ['-qefc', line, '/dev/null'], {
+    env: { ...process.env, ISOPRO_HOME: own, DISPLAY: ':0', PATH: `${own}:${process.env.PATH}` },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  });
+  let shown = '';
+  terminal.stdout.setEncoding('utf8').on('data', (text: string) => (shown += text));
+  const ended = once(terminal, 'close');
+  while (!existsSync(opened) && terminal.exitCode === null) await new Promise((resolve) => setTimeout(resolve, 50));
+  const address = readFileSync(opened, 'utf8').trim();
+  expect(shown).toContain(address);
+  const { origin: url, hash } = new URL(address);
+  const authorization = `Bearer ${/token=([^&]*)/.exec(hash)![1]}`;
+  expect((await send({ url }, '/api/status', { headers: { authorization } })).body).toMatchObject({ model: 'tiny' });
+  if (command === 'run --ui')
+    while (!shown.includes('the page stays until Ctrl-C')) await new Promise((resolve) => setTimeout(resolve, 50));
+  const { body: runs } = await send({ url }, '/api/runs', { headers: { authorization } });
+  expect(runs.map(({ name, state }: { name: string; state: string }) => [name, state])).toEqual(command === 'ui' ? [] : [['job', 'ended']]);
+  terminal.stdin.write('\x03');
+  await ended;
+  await expect(send({ url }, '/health')).rejects.toMatchObject({ code: 'ECONNREFUSED' });
 });
 
 test('says which adapters were trained behind more than a question, where its page is, and which adapter is not there', async () => {

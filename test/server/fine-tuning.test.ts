@@ -264,6 +264,39 @@ test('graders of text and of a form become checks of rows; a job that waits is p
   expect((await client.files.list()).data.every(({ purpose }) => purpose === 'fine-tune')).toBe(true);
 });
 
+test('graders of text and of a form train to their end: what they accept is the reward', async () => {
+  const client = clientOf(ANN);
+  const rows = Array.from({ length: 30 }, (_, i) => ({ messages: [{ role: 'user', content: `J${i} takes ${i + 1} h.` }] }));
+  const file = await upload(client, jsonl(rows));
+  const text = (operation: string, reference: string): object => ({
+    ...{ type: 'string_check', name: 'x', input: '{{sample.output_text}}' },
+    ...{ operation, reference },
+  });
+  const rewards: (number | undefined)[] = [];
+  for (const grader of [text('like', 'a'), text('eq', 'no such reply'), { type: 'json_schema', name: 'x', schema: { type: 'object' } }]) {
+    const made = await client.fineTuning.jobs.create({
+      model: 'tiny',
+      training_file: file.id,
+      seed: 42,
+      method: {
+        type: 'reinforcement',
+        reinforcement: {
+          grader: grader as never,
+          hyperparameters: { n_epochs: 1, compute_multiplier: 0.01, batch_size: 1, eval_samples: 1 },
+        },
+      },
+    });
+    const job = await ended(client, made);
+    expect(job).toMatchObject({ status: 'succeeded', error: null, fine_tuned_model: expect.stringMatching(/^ft:tiny:ann::/) });
+    const { data: events } = await client.fineTuning.jobs.listEvents(job.id);
+    const metrics = events.find(({ type }) => type === 'metrics')!.data as { train_mean_reward: number };
+    rewards.push(metrics.train_mean_reward);
+    expect((await client.fineTuning.jobs.checkpoints.list(job.id)).data).toHaveLength(1);
+  }
+  expect(rewards[0]).toBeGreaterThan(0.5);
+  expect(rewards.slice(1)).toEqual([0, 0]);
+});
+
 test('a model that is served scores replies to rows, a judge derives the scores again, and a job of another grader is none', async () => {
   const client = clientOf(ANN);
   const rows = Array.from({ length: 30 }, (_, i) => ({

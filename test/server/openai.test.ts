@@ -292,6 +292,36 @@ describe('/v1/chat/completions', () => {
   });
 });
 
+describe('what is none of several forms', () => {
+  const [MODEL, USER] = [{ model: 'base' }, { messages: [{ role: 'user', content: 'x' }] }];
+  test.each([
+    [
+      'chat/completions',
+      { ...MODEL, messages: [{ role: 'robot', content: 'x' }] },
+      'messages[0].role: takes "system", "developer", "user", "assistant" or "tool", not "robot"',
+    ],
+    ['chat/completions', { ...MODEL, messages: [{ role: 'user', content: 5 }] }, 'messages[0].content: takes a text or a list, not 5'],
+    ['chat/completions', { ...MODEL, ...USER, stop: [1] }, 'stop[0]: takes a text, not 1'],
+    ['chat/completions', { ...MODEL, ...USER, tool_choice: 'any' }, 'tool_choice: takes "none", "auto" or "required", not "any"'],
+    ['chat/completions', { ...MODEL, ...USER, tool_choice: { type: 'function' } }, 'tool_choice.function: is missing: an object'],
+    ['chat/completions', { ...MODEL, ...USER, max_tokns: 1 }, 'there is no "max_tokns"; did you mean max_tokens?'],
+    ['completions', { ...MODEL }, 'prompt: is missing: a text or a list'],
+    ['completions', { ...MODEL, prompt: [] }, 'prompt: is empty'],
+    ['completions', { ...MODEL, prompt: ['a', 1] }, 'prompt[1]: takes a text, not 1'],
+    ['embeddings', { ...MODEL, input: '' }, 'input: an empty text has no embedding'],
+    ['embeddings', { ...MODEL, input: ['x', 'x'.repeat(600)] }, 'input[1]: the text needs 601 tokens, more than the context of 512'],
+    ['responses', { ...MODEL, input: [{ type: 'function_call', call_id: 'a' }] }, 'input[0].name: is missing: a text'],
+    [
+      'responses',
+      { ...MODEL, input: [{ role: 'user', content: [{ type: 'input_text' }] }] },
+      'input[0].content[0].text: is missing: a text',
+    ],
+  ])('/v1/%s %j', async (target, body, message) => {
+    const { status, body: refused } = await ask(body, `/v1/${target}`);
+    expect([status, refused.error.message]).toEqual([400, message]);
+  });
+});
+
 describe('tools', () => {
   const tools = [
     {

@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { gzipSync } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
@@ -187,6 +188,11 @@ describe('bodies', () => {
       null,
       'send the body as JSON, with the header content-type: application/json',
     ]);
+    expect(await said(raw(gzipSync(JSON.stringify(body)), { 'content-encoding': 'gzip' }))).toEqual([
+      415,
+      null,
+      'send the body as it is: none that is compressed is unpacked here',
+    ]);
     const { messages } = body;
     expect(await said(raw(JSON.stringify({ messages })))).toEqual([400, 'model', 'model: is missing: GET /v1/models lists the names']);
     expect(await said(raw(JSON.stringify({ ...body, n: '3' })))).toEqual([400, 'n', 'n: takes a number, not "3"']);
@@ -240,6 +246,42 @@ describe('bodies', () => {
       const { status, body: refused } = await send(server, CHAT, { body: { ...body, ...more } });
       expect([status, refused.error.param, refused.error.message]).toEqual([400, param, expect.stringContaining('131072')]);
     }
+  });
+
+  test('a text of megabytes, which is seconds of work, holds up nobody', async () => {
+    const server = await start({ limits: { bodyBytes: 10_000_000 } });
+    const { model } = server.models;
+    const text = 'word '.repeat(600_000);
+    const begun = performance.now();
+    const { length } = model.tokenize(text);
+    const alone = performance.now() - begun;
+    let longest = 0;
+    let last = performance.now();
+    let ticking: NodeJS.Immediate;
+    const tick = (): void => {
+      const now = performance.now();
+      longest = Math.max(longest, now - last);
+      last = now;
+      ticking = setImmediate(tick);
+    };
+    tick();
+    const asked = [
+      [CHAT, { ...body, messages: [{ role: 'user', content: text }], n: 3 }],
+      ['/v1/completions', { model: 'base', prompt: text, max_tokens: 2 }],
+      ['/v1/responses', { model: 'base', input: text }],
+      ['/v1/embeddings', { model: 'base', input: text }],
+    ] as const;
+    // The machine may hold this process up too, but not each time.
+    for (const [target, sent] of asked)
+      for (let tries = 5; ; tries--) {
+        longest = 0;
+        const refused = await send(server, target, { body: sent });
+        expect([target, ...codeOf(refused)]).toEqual([target, 400, 'context_length_exceeded']);
+        expect(Number(/(\d{6,}) tokens/.exec(refused.body.error.message)![1])).toBeGreaterThanOrEqual(length);
+        if (longest < alone / 2) break;
+        expect([target, tries]).not.toEqual([target, 0]);
+      }
+    clearImmediate(ticking!);
   });
 
   test('the name of a control token in what a user says is text', async () => {
@@ -315,6 +357,10 @@ describe('connections', () => {
     ['a length and chunks', `POST ${CHAT} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
     ['a spaced header name', `GET /health HTTP/1.1\r\nHost : localhost\r\n\r\n`],
     ['a bare line feed in a header', `GET /health HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n`],
+    [
+      'an address of somebody else as a whole',
+      `GET http://evil.example.com/v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n`,
+    ],
     ['two hosts', `GET /health HTTP/1.1\r\nHost: localhost\r\nHost: evil.example.com\r\nConnection: close\r\n\r\n`],
     ['no host', `GET /health HTTP/1.1\r\nConnection: close\r\n\r\n`],
     ['a header without end', `GET /health HTTP/1.1\r\nHost: localhost\r\nX: ${'x'.repeat(70_000)}\r\n\r\n`],
@@ -382,6 +428,16 @@ describe('limits', () => {
     expect((await waiting).status).toBe(200);
   });
 
+  test('tokens of a long text are made in turn too, and nobody waits for those of a short one', async () => {
+    const { socket } = await endless();
+    const waiting = ask({ max_tokens: 1 });
+    while (!/^isopro_waiting_replies 1$/m.test((await send(small, '/metrics')).text));
+    expect(codeOf(await send(small, '/tokenize', { body: { prompt: 'x'.repeat(20_000) } }))).toEqual([429, 'queue_full']);
+    expect((await send(small, '/tokenize', { body: { prompt: 'x' } })).status).toBe(200);
+    socket.destroy();
+    expect((await waiting).status).toBe(200);
+  });
+
   test('a key has so many requests a minute', async () => {
     let last: Answer;
     do last = await send(small, '/v1/models');
@@ -394,6 +450,36 @@ describe('limits', () => {
 });
 
 const statuses200 = (text: string): boolean => text.startsWith('HTTP/1.1 200');
+
+test('a server has so many connections, and a reply so many tokens, whatever is asked for', async () => {
+  const server = await start({ limits: { connections: 2, replyTokens: 5 } });
+  const long = { ...body, max_tokens: 400, ignore_eos: true };
+  for (const [target, sent] of [
+    [CHAT, long],
+    ['/v1/completions', { model: 'base', prompt: 'x', max_tokens: 400, ignore_eos: true }],
+    ['/inference/v1/generate', { token_ids: [5], sampling_params: { max_tokens: 400, ignore_eos: true } }],
+  ] as const)
+    expect((await send(server, target, { body: sent })).body.usage.completion_tokens).toBe(5);
+  const port = Number(new URL(server.url).port);
+  const held = await Promise.all(
+    [1, 2].map(async () => {
+      const socket = connect(port, '127.0.0.1');
+      await once(socket, 'connect');
+      return socket;
+    }),
+  );
+  await expect(send(server, '/health')).rejects.toMatchObject({ code: 'ECONNRESET' });
+  held[0]!.destroy();
+  let status: number | undefined;
+  while (status === undefined)
+    status = await send(server, '/health').then(
+      ({ status: answered }) => answered,
+      () => undefined,
+    );
+  expect(status).toBe(200);
+  held[1]!.destroy();
+  await server.close(0);
+});
 
 test('a request has so much time', async () => {
   const server = await start({ model: longModel(), load: { threads: 1, contextTokens: 32_768 }, limits: { requestSeconds: 1 } });

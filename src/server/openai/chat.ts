@@ -24,11 +24,11 @@ import {
 import { CallReader, type ToolCall, type ToolPlan } from './tools.js';
 
 /** @throws RequestFailure, IsoproError */
-function planChat(context: ServerContext, body: ChatBody): ConversationPlan {
+async function planChat(context: ServerContext, served: Served, asking: Asking, body: ChatBody): Promise<ConversationPlan> {
   if ((body.top_logprobs ?? 0) > 0 && body.logprobs !== true) throw invalid('top_logprobs', 'top_logprobs: with logprobs: true');
   if (body.prompt_logprobs !== undefined && body.stream === true)
     throw unsupported('prompt_logprobs', 'prompt_logprobs: not beside stream');
-  return planConversation(context, {
+  return planConversation(context, served, asking, {
     messages: body.messages,
     tools: body.tools,
     toolChoice: body.tool_choice,
@@ -101,7 +101,7 @@ export const fingerprintOf = ({ model, adapter }: Served): string =>
 
 export async function completeChat(context: ServerContext, body: ChatBody, asking: Asking): Promise<ChatCompletion> {
   using served = await openModel(context, body, asking);
-  const { draws, tools } = planChat(context, body);
+  const { draws, tools } = await planChat(context, served, asking, body);
   const replies = await allReplies(served, draws, asking);
   return {
     id: newId('chatcmpl'),
@@ -149,7 +149,7 @@ class ChoiceStream {
 
 export async function* streamChat(context: ServerContext, body: ChatBody, asking: Asking): AsyncGenerator<string, void, undefined> {
   using served = await openModel(context, body, asking);
-  const { draws, tools } = planChat(context, body);
+  const { draws, tools, promptIds } = await planChat(context, served, asking, body);
   const head = {
     id: newId('chatcmpl'),
     object: 'chat.completion.chunk',
@@ -161,13 +161,12 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
   const withIds = body.return_token_ids === true;
   const withLogprobs = body.logprobs === true;
   const withUsageSoFar = body.stream_options?.continuous_usage_stats === true && withUsage;
-  const prompt = withIds || withUsageSoFar ? [...served.model.renderChat(draws[0]!.messages!).tokenIds] : [];
   const said = draws.map(() => 0);
   const chunk = (index: number, delta: object, more: object = {}, ofAll: object = {}): string =>
     eventOf({
       ...head,
       choices: [{ index, delta, logprobs: null, finish_reason: null, ...more }],
-      ...(withUsage && { usage: withUsageSoFar ? usageSoFar(prompt.length, said[index]!) : null }),
+      ...(withUsage && { usage: withUsageSoFar ? usageSoFar(promptIds.length, said[index]!) : null }),
       ...ofAll,
     });
 
@@ -178,7 +177,7 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
     const choice = choices[index]!;
     if (!begun.has(index)) {
       begun.add(index);
-      yield chunk(index, { role: 'assistant', content: '' }, {}, withIds && begun.size === 1 ? { prompt_token_ids: prompt } : {});
+      yield chunk(index, { role: 'assistant', content: '' }, {}, withIds && begun.size === 1 ? { prompt_token_ids: [...promptIds] } : {});
     }
     if (token !== undefined) {
       said[index]!++;

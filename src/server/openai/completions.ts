@@ -5,7 +5,7 @@ import type { HostReply } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import { invalid, unsupported } from '../failures.js';
 import { fingerprintOf } from './chat.js';
-import { drawIds, openModel, type ServerContext } from './context.js';
+import { drawIds, openModel, promptIdsOf, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
 import type { CompletionBody } from './requests.js';
@@ -35,16 +35,20 @@ export function promptsOf(prompt: CompletionBody['prompt']): (string | readonly 
   return typeof prompt[0] === 'number' ? [prompt as number[]] : (prompt as (string | number[])[]);
 }
 
+interface PlannedDraw extends Draw {
+  readonly tokenIds: Int32Array | readonly number[];
+}
+
 interface CompletionPlan {
   readonly prompts: readonly (string | readonly number[])[];
   /** Those of the first prompt first. */
-  readonly draws: readonly Draw[];
+  readonly draws: readonly PlannedDraw[];
   /** Replies a prompt. */
   readonly choices: number;
 }
 
 /** @throws RequestFailure, IsoproError */
-function planCompletion(context: ServerContext, body: CompletionBody): CompletionPlan {
+async function planCompletion(context: ServerContext, served: Served, asking: Asking, body: CompletionBody): Promise<CompletionPlan> {
   if (body.suffix !== undefined) throw unsupported('suffix', 'suffix: this server has none yet');
   const choices = body.n ?? 1;
   if (body.best_of !== undefined && body.best_of !== choices)
@@ -58,13 +62,11 @@ function planCompletion(context: ServerContext, body: CompletionBody): Completio
   };
   const prompts = promptsOf(body.prompt);
   if (prompts.length * choices > 256) throw invalid('n', 'prompts times n are at most 256');
-  const draws = prompts.flatMap((prompt) =>
-    drawIds(context, body.seed, choices).map((id) => ({
-      ...(typeof prompt === 'string' ? { text: prompt } : { tokenIds: prompt }),
-      ...settings,
-      id,
-    })),
-  );
+  const draws: PlannedDraw[] = [];
+  for (const prompt of prompts) {
+    const tokenIds = typeof prompt === 'string' ? await promptIdsOf(served, asking, { text: prompt }) : prompt;
+    for (const id of drawIds(context, body.seed, choices)) draws.push({ ...settings, tokenIds, id });
+  }
   return { prompts, draws, choices };
 }
 
@@ -145,7 +147,7 @@ const headOf = (body: CompletionBody, served: Served): object => ({
 
 export async function completeText(context: ServerContext, body: CompletionBody, asking: Asking): Promise<object> {
   using served = await openModel(context, body, asking);
-  const { prompts, draws, choices } = planCompletion(context, body);
+  const { prompts, draws, choices } = await planCompletion(context, served, asking, body);
   const { model } = served;
   const replies = await allReplies(served, draws, asking);
   const isFirst = (index: number): boolean => index % choices === 0;
@@ -173,23 +175,19 @@ export async function completeText(context: ServerContext, body: CompletionBody,
 const usageOfAll = (replies: readonly HostReply[], choices: number): object =>
   sumOf(replies.flatMap((_, index) => (index % choices === 0 ? [usageOf(replies.slice(index, index + choices))] : [])));
 
-const lengthOf = (model: HostedModel, { tokenIds, text = '' }: Draw): number =>
-  tokenIds?.length ?? (model.info.addBos && model.info.bos >= 0 ? 1 : 0) + model.tokenize(text).length;
-
 export async function* streamText(context: ServerContext, body: CompletionBody, asking: Asking): AsyncGenerator<string, void, undefined> {
   using served = await openModel(context, body, asking);
-  const { draws, choices } = planCompletion(context, body);
+  const { draws, choices } = await planCompletion(context, served, asking, body);
   const head = headOf(body, served);
   const withUsage = body.stream_options?.include_usage === true;
   const withUsageSoFar = body.stream_options?.continuous_usage_stats === true && withUsage;
   const withIds = body.return_token_ids === true;
-  const promptTokens = withUsageSoFar ? draws.map((draw) => lengthOf(served.model, draw)) : [];
   const said = draws.map(() => 0);
   const chunk = (index: number, text: string, more: object = {}): string =>
     eventOf({
       ...head,
       choices: [{ index, text, logprobs: null, finish_reason: null, ...more }],
-      ...(withUsage && { usage: withUsageSoFar ? usageSoFar(promptTokens[index]!, said[index]!) : null }),
+      ...(withUsage && { usage: withUsageSoFar ? usageSoFar(draws[index]!.tokenIds.length, said[index]!) : null }),
     });
   const replies: HostReply[] = [];
   const offsets = draws.map(() => 0);

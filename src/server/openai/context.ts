@@ -1,6 +1,8 @@
 /** What the routes of a server share. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
+import { IsoproError } from '../../errors.js';
+import type { HostedModel } from '../../host/hosted-model.js';
 import { DEFECT, failureOf, type RequestFailure } from '../failures.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { Caller } from '../keys.js';
@@ -36,6 +38,39 @@ interface NamesModel {
 /** @throws as ServedModels.open */
 export const openModel = ({ models }: ServerContext, { model, user }: NamesModel, { whose }: Asking): Promise<Served> =>
   models.open(model, user ?? whose);
+
+/** Characters whose tokens take long enough to be made in turn, as a reply is. */
+const MANY = 2 ** 14;
+
+/** @throws as HostedModel.promptIdsAside and FairQueue.enter */
+export async function tokenized(
+  { model }: Served,
+  { queue, whose, signal }: Asking,
+  ...[content, options]: Parameters<HostedModel['promptIdsAside']>
+): Promise<Int32Array> {
+  const texts = 'text' in content ? [content.text] : content.messages.map((message) => message.content);
+  if (texts.reduce((sum, { length }) => sum + length, 0) < MANY) return model.promptIdsAside(content, options);
+  const leave = await queue.enter(whose, signal);
+  try {
+    return await model.promptIdsAside(content, options);
+  } finally {
+    leave();
+  }
+}
+
+/** What draws begin with. @throws as tokenized; IsoproError CONTEXT_OVERFLOW before more is made of megabytes */
+export async function promptIdsOf(
+  served: Served,
+  asking: Asking,
+  content: Parameters<HostedModel['promptIdsAside']>[0],
+): Promise<Int32Array> {
+  const { model } = served;
+  const ids = await tokenized(served, asking, content);
+  const { contextTokens } = model;
+  if (ids.length < contextTokens) return ids;
+  const message = `the prompt has ${ids.length} tokens; with one of a reply it needs ${ids.length + 1}, more than the context of ${contextTokens}`;
+  throw new IsoproError('CONTEXT_OVERFLOW', message);
+}
 
 export function askingOf({ queue, turns, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {
   const whose = callerOf(request).name;

@@ -1,8 +1,9 @@
 /** A conversation with or without tools, as draws of the host: what /v1/chat/completions and /v1/responses have in common. */
 import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import { unsupported } from '../failures.js';
-import { drawIds, type ServerContext } from './context.js';
-import type { Draw } from './replying.js';
+import { drawIds, promptIdsOf, type ServerContext } from './context.js';
+import type { Served } from './models.js';
+import type { Asking, Draw } from './replying.js';
 import type { ChatMessageBody, ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from './requests.js';
 import { drawSettings, schemaOf } from './sampling.js';
 import { callText, planTools, resultText, type ToolPlan } from './tools.js';
@@ -50,21 +51,29 @@ export interface ConversationRequest {
 export interface ConversationPlan {
   readonly draws: readonly Draw[];
   readonly tools: ToolPlan | null;
+  /** Of all draws. */
+  readonly promptIds: Int32Array;
 }
 
 /** @throws RequestFailure, IsoproError */
-export function planConversation(context: ServerContext, request: ConversationRequest): ConversationPlan {
+export async function planConversation(
+  context: ServerContext,
+  served: Served,
+  asking: Asking,
+  request: ConversationRequest,
+): Promise<ConversationPlan> {
   const { sampling } = request;
   const { mostTokens } = context;
   const tools = planTools(request.tools, request.toolChoice, request.parallelCalls);
   const schema = schemaOf(request.format);
   if (tools !== null && schema !== undefined)
     throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
+  const promptIds = await promptIdsOf(served, asking, { messages: conversationOf(request.messages, tools?.instructions) });
   const draw: Draw = {
-    messages: conversationOf(request.messages, tools?.instructions),
+    tokenIds: promptIds,
     ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),
     ...(tools !== null && { grammar: tools.grammar }),
     ...(schema !== undefined && { jsonSchema: schema }),
   };
-  return { draws: drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ ...draw, id })), tools };
+  return { draws: drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ ...draw, id })), tools, promptIds };
 }

@@ -1,5 +1,6 @@
 /** POST /v1/embeddings. */
-import { unsupported } from '../failures.js';
+import { IsoproError } from '../../errors.js';
+import { invalid, unsupported } from '../failures.js';
 import { promptsOf } from './completions.js';
 import { openModel, type ServerContext } from './context.js';
 import type { Asking } from './replying.js';
@@ -20,6 +21,7 @@ export async function embed(context: ServerContext, body: EmbeddingBody, asking:
     throw unsupported('dimensions', `dimensions: the model's vectors have ${model.info.embeddingSize} numbers, and no fewer mean anything`);
   const texts = promptsOf(body.input).map((input) => {
     if (typeof input !== 'string') throw unsupported('input', 'input: token ids; this server embeds texts');
+    if (input === '') throw invalid('input', 'input: an empty text has no embedding');
     return input;
   });
   const leave = await asking.queue.enter(asking.whose, asking.signal);
@@ -36,6 +38,13 @@ export async function embed(context: ServerContext, body: EmbeddingBody, asking:
       })),
       usage: { prompt_tokens: count, total_tokens: count },
     };
+  } catch (error) {
+    // the library's name for what is asked here
+    if (error instanceof IsoproError && error.message.startsWith('texts.'))
+      throw new IsoproError(error.code, error.message.replace(/^texts\.(\d+)/, Array.isArray(body.input) ? 'input[$1]' : 'input'), {
+        cause: error,
+      });
+    throw error;
   } finally {
     leave();
   }

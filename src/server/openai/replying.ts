@@ -1,4 +1,5 @@
 /** Requests of the host on behalf of one caller: they wait for their turn, are counted, and end with the caller's connection. */
+import { setMaxListeners } from 'node:events';
 import type { HostReply, HostRequest, TokenEvent } from '../../host/host-request.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { ServerMetrics } from '../metrics.js';
@@ -61,6 +62,7 @@ async function* one({ model, adapter }: Served, draw: Draw, index: number, withT
  */
 export async function* streamReplies(served: Served, draws: readonly Draw[], asking: Asking, withTokens = true): Events {
   const ended = new AbortController();
+  setMaxListeners(0, ended.signal); // each draw waits for it
   const end = (): void => ended.abort(asking.signal.reason);
   if (asking.signal.aborted) end();
   asking.signal.addEventListener('abort', end);

@@ -4,6 +4,8 @@
  */
 import { z } from 'zod';
 
+/** As OpenAI has it. A template takes the thread that answers all others, a millisecond for some twenty of them. */
+const MOST_MESSAGES = 2048;
 const INT32_MAX = 2 ** 31 - 1;
 /** Clients write null for what they leave out. */
 const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().transform((value) => value ?? undefined);
@@ -135,7 +137,7 @@ export type ResponseFormatBody = z.output<typeof responseFormat>;
 
 export const chatBody = z.strictObject({
   model: modelName,
-  messages: z.array(chatMessage).min(1).max(10_000),
+  messages: z.array(chatMessage).min(1).max(MOST_MESSAGES),
   ...completionStreamFields,
   ...samplingFields,
   ...tokenFields,
@@ -225,7 +227,7 @@ export type ResponseItem = z.output<typeof responseItem>;
 
 export const responseBody = z.strictObject({
   model: modelName,
-  input: z.union([z.string(), z.array(responseItem).min(1).max(10_000)]),
+  input: z.union([z.string(), z.array(responseItem).min(1).max(MOST_MESSAGES)]),
   instructions: maybe(z.string()),
   max_output_tokens: samplingFields.max_tokens,
   temperature: samplingFields.temperature,
@@ -296,7 +298,7 @@ export const tokenizeBody = z
   .strictObject({
     model: maybe(modelName),
     prompt: maybe(z.string()),
-    messages: maybe(z.array(chatMessage).min(1).max(10_000)),
+    messages: maybe(z.array(chatMessage).min(1).max(MOST_MESSAGES)),
     add_special_tokens: flag,
     add_generation_prompt: flag,
     return_token_strs: flag,

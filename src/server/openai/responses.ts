@@ -55,14 +55,14 @@ function formatOf(format: Format): ResponseFormatBody | undefined {
 }
 
 /** @throws RequestFailure, IsoproError */
-function planResponse(context: ServerContext, body: ResponseBody): ConversationPlan {
+async function planResponse(context: ServerContext, served: Served, asking: Asking, body: ResponseBody): Promise<ConversationPlan> {
   const { tool_choice: choice } = body;
   if ((body.top_logprobs ?? 0) > 0 && !withLogprobs(body))
     throw invalid('top_logprobs', "top_logprobs: with include: ['message.output_text.logprobs']");
   if (body.store === true) throw unsupported('store', 'store: this server keeps no responses');
   if (body.previous_response_id !== undefined)
     throw unsupported('previous_response_id', 'previous_response_id: this server keeps no responses; send what was said as input');
-  return planConversation(context, {
+  return planConversation(context, served, asking, {
     messages: messagesOf(body.input, body.instructions),
     tools: body.tools?.map(({ type, ...tool }) => ({ type, function: tool })),
     toolChoice: typeof choice === 'object' ? { type: 'function', function: { name: choice.name } } : choice,
@@ -167,7 +167,7 @@ function outputOf(served: Served, { tools }: ConversationPlan, body: ResponseBod
 
 export async function respond(context: ServerContext, body: ResponseBody, asking: Asking): Promise<object> {
   using served = await openModel(context, body, asking);
-  const plan = planResponse(context, body);
+  const plan = await planResponse(context, served, asking, body);
   const [reply] = await allReplies(served, plan.draws, asking);
   return responseOf(newId('resp'), unixSeconds(), body, outputOf(served, plan, body, reply!), reply);
 }
@@ -179,7 +179,7 @@ export const errorEvent = ({ message: text, code, param }: RequestFailure): stri
 
 export async function* streamResponse(context: ServerContext, body: ResponseBody, asking: Asking): AsyncGenerator<string, void, undefined> {
   using served = await openModel(context, body, asking);
-  const { draws, tools } = planResponse(context, body);
+  const { draws, tools } = await planResponse(context, served, asking, body);
   const [id, created] = [newId('resp'), unixSeconds()];
   const output: Item[] = [];
   let events = 0;

@@ -59,7 +59,15 @@ export interface TokenLogprob extends ChanceShape {
 /** JSON has no infinity; OpenAI writes this for what is beyond it. */
 export const finite = (logprob: number): number => Math.max(logprob, -9999);
 
-export const tokenText = (model: HostedModel, id: number): string => model.detokenize([id], { withControl: true });
+/** Of a model's tokens, as they came up: an answer with likeliest tokens names tens of thousands. */
+const tokenTexts = new WeakMap<HostedModel, Map<number, string>>();
+export function tokenText(model: HostedModel, id: number): string {
+  let texts = tokenTexts.get(model);
+  if (texts === undefined) tokenTexts.set(model, (texts = new Map()));
+  let text = texts.get(id);
+  if (text === undefined) texts.set(id, (text = model.detokenize([id], { withControl: true })));
+  return text;
+}
 
 /** What a token is called by: its text, or as vLLM does where it is asked to, its id. */
 export type TokenName = (model: HostedModel, id: number) => string;

@@ -1,6 +1,6 @@
 /** Token ids in and out: vLLM's /inference/v1/generate, /tokenize and /detokenize. */
 import { z } from 'zod';
-import { drawIds, openModel, type ServerContext } from './context.js';
+import { drawIds, openModel, tokenized, type ServerContext } from './context.js';
 import { conversationOf } from './conversation.js';
 import { allReplies, type Asking } from './replying.js';
 import type { detokenizeBody, GenerateBody, tokenizeBody } from './requests.js';
@@ -33,11 +33,11 @@ export async function tokenize(context: ServerContext, body: z.output<typeof tok
   const { model } = served;
   const { prompt, messages } = body;
   const { addBos, bos } = model.info;
-  const begin = (body.add_special_tokens ?? true) && addBos && bos >= 0 ? [bos] : [];
-  const tokens =
-    messages === undefined
-      ? [...begin, ...model.tokenize(prompt!)]
-      : [...model.renderChat(conversationOf(messages), { addGenerationPrompt: body.add_generation_prompt ?? true }).tokenIds];
+  const ids = await (messages === undefined
+    ? tokenized(served, asking, { text: prompt! })
+    : tokenized(served, asking, { messages: conversationOf(messages) }, { addGenerationPrompt: body.add_generation_prompt ?? true }));
+  const isBegun = messages === undefined && addBos && bos >= 0;
+  const tokens = [...(isBegun && body.add_special_tokens === false ? ids.subarray(1) : ids)];
   return {
     count: tokens.length,
     max_model_len: model.contextTokens,
