@@ -346,6 +346,24 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
   );
 
   test(
+    'at 400 pixels the table of runs shows all of each run, and nothing has to be scrolled to',
+    async () => {
+      await open('#/runs', 'Runs');
+      await page.setViewportSize({ width: 400, height: 850 });
+      const cells = await page.evaluate<{ text: string; left: number; right: number; label: string }[]>(
+        `[...document.querySelectorAll('.runs tbody td')].map((cell) => {
+          const { left, right } = cell.getBoundingClientRect();
+          return { text: cell.textContent, left, right, label: getComputedStyle(cell, '::before').content };
+        })`,
+      );
+      await page.setViewportSize({ width: 1280, height: 850 });
+      expect(cells.filter(({ label }) => label === '"Change"').length).toBeGreaterThan(0);
+      expect(cells.filter(({ left, right }) => left < 0 || right > 400 || right <= left)).toEqual([]);
+    },
+    PATIENCE_MS,
+  );
+
+  test(
     'it can be gone through by keyboard, and says where one is',
     async () => {
       await open('#/runs', 'Runs');
