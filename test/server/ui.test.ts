@@ -350,15 +350,16 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
     async () => {
       await open('#/runs', 'Runs');
       await page.setViewportSize({ width: 400, height: 850 });
-      const cells = await page.evaluate<{ text: string; left: number; right: number; label: string }[]>(
+      const cells = await page.evaluate<{ text: string; left: number; right: number; beyond: number; label: string }[]>(
         `[...document.querySelectorAll('.runs tbody td')].map((cell) => {
           const { left, right } = cell.getBoundingClientRect();
-          return { text: cell.textContent, left, right, label: getComputedStyle(cell, '::before').content };
+          const beyond = cell.scrollWidth - cell.clientWidth;
+          return { text: cell.textContent, left, right, beyond, label: getComputedStyle(cell, '::before').content };
         })`,
       );
       await page.setViewportSize({ width: 1280, height: 850 });
       expect(cells.filter(({ label }) => label === '"Change"').length).toBeGreaterThan(0);
-      expect(cells.filter(({ left, right }) => left < 0 || right > 400 || right <= left)).toEqual([]);
+      expect(cells.filter(({ left, right, beyond }) => left < 0 || right > 400 || right <= left || beyond > 0)).toEqual([]);
     },
     PATIENCE_MS,
   );
