@@ -161,7 +161,9 @@ export function recommend(
     const cut = trained.filter(({ truncated }) => (truncated ?? 0) >= MOSTLY);
     if (cut.length > 0) {
       const most = percent(Math.max(...cut.map(({ truncated }) => truncated!)));
-      const allow = `${most} of a tier's replies are cut off at ${maxTokens} tokens, and what was to follow is not known: allow more, such as ${2 * maxTokens}`;
+      const allow =
+        `${most} of a tier's replies are cut off at ${maxTokens} tokens, and what was to follow is not known: ` +
+        `allow more, such as ${2 * maxTokens}`;
       return { tiers: [], settings: null, reasons: [...reasons, `no tier has enough mixed groups to learn from: ${allow}`] };
     }
     const easier = trained.every(({ advice }) => advice === 'solved') ? 'harder problems' : 'easier problems, or a larger model';

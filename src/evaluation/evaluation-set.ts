@@ -50,7 +50,7 @@ export async function evaluationSet(task: OpenTask, name: SetName, perTier: numb
   return { name, origin: 'generated', file: null, perTier, sha256: identity(problems), problems };
 }
 
-/** A sentence for each tier of which too few different problems could be generated, which nothing measured tells. Rows are as many as they are. */
+/** A sentence for each tier of which too few different problems could be generated. Rows are as many as they are. */
 export function shortTiers({ tiers }: Pick<OpenTask, 'tiers'>, { name, origin, perTier, problems }: EvaluationSet): string[] {
   if (origin !== 'generated') return [];
   return tiers.flatMap(({ id }) => {

@@ -45,7 +45,9 @@ export function rolloutSection({ shown, rolloutCount, tiers: named }: RunRecord,
   return section(
     'rollouts',
     'Rollouts',
-    html`<p class="note muted">${kept.length} of ${rolloutCount}, chosen evenly over ${named.length > 1 && 'tiers, '}iterations and verdicts, so that their
+    html`<p class="note muted">${kept.length} of ${rolloutCount}, chosen evenly over ${
+      named.length > 1 && 'tiers, '
+    }iterations and verdicts, so that their
 proportions are not the run's. Characters that would not show are written as symbols.</p>
 <p class="note muted only-print">Only rollouts that were open on the screen are printed.</p>
 <div class="tools"><input id="query" type="search" placeholder="search in prompts, replies and violations" aria-label="search">

@@ -63,8 +63,8 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
       refuse(
         task,
         'generate',
-        `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}; the second was generated anew, by ` +
-          'a clock that is 400 days ahead',
+        `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}; the second was generated anew, ` +
+          'by a clock that is 400 days ahead',
       );
   }
   const prompts = await each(problems, (problem) => task.prompt(problem, style));

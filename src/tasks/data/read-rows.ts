@@ -177,11 +177,11 @@ function csvRows(file: string, text: string): Raw[] {
   };
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice !== undefined) refuse(`two columns are called ${JSON.stringify(twice)}`);
-  if (!names.includes('prompt') && !names.includes('messages'))
-    refuse(
-      `there is no column "prompt"; the columns, by ${delimiter === ',' ? 'commas' : JSON.stringify(delimiter)}, are ${names.map((name) => JSON.stringify(name)).join(', ')}. ` +
-        otherHeader(names),
-    );
+  if (!names.includes('prompt') && !names.includes('messages')) {
+    const marks = delimiter === ',' ? 'commas' : JSON.stringify(delimiter);
+    const named = names.map((name) => JSON.stringify(name)).join(', ');
+    refuse(`there is no column "prompt"; the columns, by ${marks}, are ${named}. ${otherHeader(names)}`);
+  }
   return rest.map(({ record, info }, index) => {
     const place = { row: index + 1, line: info.lines };
     const cells = record.flatMap((cell, i): [string, unknown][] => (cell.trim() === '' ? [] : [[names[i]!, cell]]));
