@@ -12,6 +12,7 @@ import { measureAgain, runTruth, type NamedPolicy, type TruthPolicies, type Trut
 import { scoredRuns } from '../../src/truth-seeking/analysis/from-run.js';
 import { readTruthRun } from '../../src/truth-seeking/run/folder.js';
 import { evaluate } from '../../src/truth-seeking/run/evaluate.js';
+import type { TruthRecord } from '../../src/truth-seeking/run/records.js';
 import { TruthSession } from '../../src/truth-seeking/run/session.js';
 import { digestOfRecord } from '../../src/truth-seeking/run/state.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
@@ -365,7 +366,7 @@ test('another model’s answers are predicted: it answers the same questions onc
   const made = state.trials(strategy, trajectory.id)!;
   const said = state.peer(peer.id, setup, trajectory.problemId)!;
   const replaces = digestOfRecord(made);
-  const lies: [Parameters<TruthSession['write']>[0], string][] = [
+  const lies: [TruthRecord, string][] = [
     [
       { ...made, trials: made.trials.map((trial) => ({ ...trial, answer: textOf(trajectory) })), replaces },
       'not those that the seed of the run',

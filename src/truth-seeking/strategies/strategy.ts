@@ -26,7 +26,7 @@ const FORMS = {
   sycophancy: z.strictObject({ measure: z.enum(SYCOPHANCY_MEASURES).default('shift') }),
   'mutual-predictability': z.strictObject({
     predictor: z.enum(PARTIES).default(MUTUAL_DEFAULTS.predictor),
-    /** Whose answer is predicted, where it is not that of who is evaluated: another model answers the same questions, asked in the same way. */
+    /** Whose answer is predicted, where it is not that of who is evaluated: another model answers the same questions, asked alike. */
     predicted: z.enum(['random-other', 'random-any']).optional(),
     target: z.enum(['evaluated-question', 'random-other', 'random-any']).default(MUTUAL_DEFAULTS.target),
     context: z.enum(['evaluated-question', 'random-others']).default(MUTUAL_DEFAULTS.context),
