@@ -51,6 +51,8 @@ export const ERRORS = {
     'Run `npm rebuild isopro-native --foreground-scripts` where it is installed; without an addon built for this platform it needs ' +
     'a C++ compiler, CMake and git.',
   NATIVE_FAILURE: 'This is a defect of isopro-native: please report it with the output of `isopro-native doctor --json`.',
+  NOTHING_TRAINED:
+    'Give problems of which the model solves some already: easier ones, or a larger model; `tasks calibrate` measures which.',
   NUMERIC_FAILURE: 'The model produced a value that is not finite; check the file, the adapter and its scale.',
   OBJECT_DISPOSED: 'Load the object again; a disposed one cannot be used.',
   OUT_OF_MEMORY: 'Lower contextTokens, run fewer sequences at once, or use a smaller model.',

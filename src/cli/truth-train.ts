@@ -124,6 +124,7 @@ async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
     const { losses } = await trainAdapter(model, {
       examples: training.map(trainingRow),
       out: folder.adapter,
+      overwrite: true, // of a training that was cut off before its end was written
       ...{ rank, epochs, learningRate, seed, threads, signal },
       onStep: ({ step, steps, loss }) => progress.update(step, { total: steps, note: `loss ${loss.toFixed(3)}` }),
     });

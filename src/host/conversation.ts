@@ -54,7 +54,9 @@ export class Conversation {
    */
   async *reply(prompt: string, options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<TokenEvent, HostReply, undefined> {
     if (this.#replying)
-      throw new IsoproError('INVALID_ARGUMENT', 'the conversation is replying already: read that reply to its end, or abort it, first');
+      throw new IsoproError('INVALID_ARGUMENT', 'the conversation is replying already', {
+        remedy: 'Read that reply to its end, or abort it, first; a second conversation replies beside it.',
+      });
     this.#replying = true;
     const messages: ChatMessage[] = [...this.messages, { role: 'user', content: prompt }];
     let text = '';

@@ -1,7 +1,9 @@
 /** A LoRA adapter from examples, in one call: what `isopro-native train` does with a file, for programs. */
+import { existsSync } from 'node:fs';
 import { z } from 'zod';
 import { hashFile } from '../engine/adapter.js';
 import { abortSignal, callback, checked } from '../engine/checked.js';
+import { IsoproError } from '../errors.js';
 import { fineTune, LEARNING_RATES, likelihood, optimiserOf, stepsOf } from '../engine/fine-tuning.js';
 import type { Model } from '../engine/model.js';
 import { seed, type Seed } from '../engine/seed.js';
@@ -24,6 +26,8 @@ export interface TrainAdapterOptions {
   readonly examples: readonly object[];
   /** Path of the adapter, GGUF. */
   readonly out: string;
+  /** Whether a file that is there is replaced; by default it is refused. */
+  readonly overwrite?: boolean;
   /** Default 8. */
   readonly rank?: number;
   /** The adapter is scaled by alpha / rank. Default 16. */
@@ -62,6 +66,7 @@ export interface TrainedAdapter {
 const optionsSchema = z.strictObject({
   examples: z.array(z.looseObject({})).min(1),
   out: z.string().min(1),
+  overwrite: z.boolean().default(false),
   rank: z.int().min(1).default(8),
   alpha: z.number().positive().default(16),
   topLayers: z.int().min(1).optional(),
@@ -78,12 +83,16 @@ const optionsSchema = z.strictObject({
 /**
  * Trains an adapter on the likelihood of the answers. The same settings give the same file as `train` with `--validation 0`.
  * @param model of which it is an adapter; it goes on being usable
- * @throws IsoproError INVALID_ARGUMENT naming the option or the row, TEMPLATE_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY, ABORTED; then there
+ * @throws IsoproError INVALID_ARGUMENT naming the option or the row, or where `out` is there already, TEMPLATE_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY, ABORTED; then there
  * is no file
  */
 export async function trainAdapter(model: Model, options: TrainAdapterOptions): Promise<TrainedAdapter> {
   const valid = checked(optionsSchema, options, 'options');
   const { rank, alpha, topLayers, learningRate, epochs, batchSize, signal, onStep } = valid;
+  if (!valid.overwrite && existsSync(valid.out))
+    throw new IsoproError('INVALID_ARGUMENT', `options.out: ${valid.out} is there already`, {
+      remedy: 'Give another path, or `overwrite: true`, which replaces the file.',
+    });
   const rows = (async function* () {
     for (const row of valid.examples) yield JSON.stringify(row);
   })();

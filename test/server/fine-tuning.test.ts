@@ -273,6 +273,7 @@ test('graders of text and of a form train to their end: what they accept is the 
     ...{ operation, reference },
   });
   const rewards: (number | undefined)[] = [];
+  const ends: unknown[] = [];
   for (const grader of [text('like', 'a'), text('eq', 'no such reply'), { type: 'json_schema', name: 'x', schema: { type: 'object' } }]) {
     const made = await client.fineTuning.jobs.create({
       model: 'tiny',
@@ -287,12 +288,17 @@ test('graders of text and of a form train to their end: what they accept is the 
       },
     });
     const job = await ended(client, made);
-    expect(job).toMatchObject({ status: 'succeeded', error: null, fine_tuned_model: expect.stringMatching(/^ft:tiny:ann::/) });
     const { data: events } = await client.fineTuning.jobs.listEvents(job.id);
+    const models = (await client.fineTuning.jobs.checkpoints.list(job.id)).data.map((each) => each.fine_tuned_model_checkpoint);
+    ends.push([job.status, job.error?.code ?? null, models.length]);
+    expect(models).toEqual(job.fine_tuned_model === null ? [] : [job.fine_tuned_model]);
+    expect(events.some(({ message }) => message.includes('successfully'))).toBe(job.status === 'succeeded');
     const metrics = events.find(({ type }) => type === 'metrics')!.data as { train_mean_reward: number };
     rewards.push(metrics.train_mean_reward);
-    expect((await client.fineTuning.jobs.checkpoints.list(job.id)).data).toHaveLength(1);
   }
+  // where no reply was right nothing was trained, and there is no model
+  const failed = ['failed', 'nothing_trained', 0];
+  expect(ends).toEqual([['succeeded', null, 1], failed, failed]);
   expect(rewards[0]).toBeGreaterThan(0.5);
   expect(rewards.slice(1)).toEqual([0, 0]);
 });

@@ -99,6 +99,10 @@ test('a program trains the same adapter from the same rows', async () => {
   await expect(refused({ examples: [] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   await expect(refused({ signal: AbortSignal.abort(new Error('enough')) })).rejects.toMatchObject({ code: 'ABORTED' });
   expect(existsSync(file('none.gguf'))).toBe(false);
+  const there = { out: file('program.gguf'), maxTokens: 512, ...settings };
+  await expect(refused(there)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', remedy: expect.stringContaining('overwrite') });
+  expect(readFileSync(file('program.gguf'))).toEqual(readFileSync(file('whole.gguf')));
+  expect((await refused({ ...there, overwrite: true })).sha256).toBe(trained.sha256);
 });
 
 test('nothing is overwritten without --force, and an interrupted training is not begun anew unasked', () => {

@@ -2,8 +2,20 @@
 import type { Job } from '../../jobs/queue/job.js';
 import type { JobQueue } from '../../jobs/queue/queue.js';
 import { IsoproError } from '../../errors.js';
+import { commonestFailure, reasonShown } from '../../report/failures.js';
+import type { Failures } from '../../tasks/failures.js';
 import type { ServedModels } from '../openai/models.js';
 import { readNote } from './note.js';
+
+/** Of a run that had no rollout to train on, whose adapter changes nothing and is no model; null: it was trained. */
+function nothingTrained({ result }: Job): IsoproError | null {
+  const { accepted, failures } = (result ?? {}) as { readonly accepted?: number; readonly failures?: { readonly rollouts: Failures } };
+  if (accepted !== 0) return null;
+  const cause = failures === undefined ? null : commonestFailure(failures.rollouts);
+  const why =
+    cause === null ? '' : `; most replies (${cause.count} of ${failures!.rollouts.replies}): ${cause.kind}, ${reasonShown(cause)}`;
+  return new IsoproError('NOTHING_TRAINED', `nothing was trained, since no reply was right that could be trained on${why}`);
+}
 
 export class FineTunedModels {
   readonly #models: ServedModels;
@@ -44,6 +56,8 @@ export class FineTunedModels {
     try {
       const job = this.#queue.get(id);
       if (job?.state !== 'succeeded' || readNote(this.#queue.note(id)) === null || this.#outcomes.has(id)) return;
+      const untrained = nothingTrained(job);
+      if (untrained !== null) return void this.#outcomes.set(id, untrained);
       const file = this.#queue.adapterOf(job);
       if (file === null) throw new IsoproError('FILE_UNREADABLE', `the adapter of ${id} is not there any more`);
       await this.#models.add(this.nameOf(job), file);

@@ -90,7 +90,7 @@ export function addFineTuningRoutes(instance: FastifyInstance, opened: () => Fin
     const before = after === undefined ? Number.MAX_SAFE_INTEGER : (eventNumber(after) ?? 0);
     const { events, hasMore } = context.queue.latest(job.id, SHOWN_EVENTS, before, limit);
     return page(
-      events.map((event) => fineTuningEvent(job, event)),
+      events.map((event) => fineTuningEvent(job, event, context.models)),
       hasMore,
     );
   });

@@ -84,12 +84,14 @@ export const eventNumber = (id: string): number | undefined => {
   return number === undefined ? undefined : Number(number);
 };
 
-export function fineTuningEvent(job: Job, { id, at, type, data }: JobEvent): { readonly id: string } {
+export function fineTuningEvent(job: Job, { id, at, type, data }: JobEvent, models: FineTunedModels): { readonly id: string } {
   const common = { object: 'fine_tuning.job.event', id: `${PREFIX}${hexOf(job)}-${id}`, created_at: seconds(at) };
   const figures = figuresOf(type, data);
   if (figures !== undefined)
     return { ...common, level: 'info', message: metricsMessage(figures), type: 'metrics', data: figures } as { id: string };
-  const { state, error, text } = data as { state?: string; error?: { message: string } | null; text?: string };
+  const said = data as { state?: Job['state']; error?: { message: string } | null; text?: string };
+  const { state, error } = said.state === 'succeeded' ? endOf(job, models) : said;
+  const { text } = said;
   const message = text ?? (type === 'rule' ? 'Rules of the monitor fired' : (MESSAGES[state ?? ''] ?? type));
   const level = state === 'failed' ? 'error' : type === 'notice' || type === 'rule' ? 'warn' : 'info';
   return { ...common, level, message: error == null ? message : `${message}: ${error.message}`, type: 'message', data: {} } as {
