@@ -139,6 +139,8 @@ export function Field({ name, schema: given, choices, value, required, onChange 
 export interface FormProps {
   readonly schema: Schema;
   readonly values: Values;
+  /** What the settings come to, defaults of the chosen model included; undefined until it is known. */
+  readonly resolved: unknown;
   /** Lists of what may be named, by what a field's path ends with. */
   readonly choicesOf: (path: readonly string[]) => readonly string[] | undefined;
   /** Paths that are shown before all others, such as `sampling.rollouts`. */
@@ -149,14 +151,18 @@ export interface FormProps {
 const schemaAt = (schema: Schema, path: readonly string[]): Schema | undefined =>
   path.reduce<Schema | undefined>((at, name) => at?.properties?.[name], schema);
 
-export function SchemaForm({ schema, values, choicesOf, first, onChange }: FormProps): JSX.Element {
+/** Numbers and choices of yes or no depend on the profile, which the schema does not know. */
+const withDefault = (schema: Schema, value: unknown): Schema =>
+  typeof value === 'number' || typeof value === 'boolean' ? { ...schema, default: value } : schema;
+
+export function SchemaForm({ schema, values, resolved, choicesOf, first, onChange }: FormProps): JSX.Element {
   const leading = first.map((path) => path.split('.')).filter((path) => schemaAt(schema, path) !== undefined);
   const isLeading = (path: readonly string[]): boolean => leading.some((each) => each.join('.') === path.join('.'));
   const field = (path: readonly string[], of: Schema, required: boolean): JSX.Element => (
     <Field
       key={path.join('.')}
       name={path.length === 2 && path[1] === 'name' ? path[0]! : path.at(-1)!}
-      schema={of}
+      schema={withDefault(of, valueAt(values, path) === undefined ? valueAt(resolved, path) : undefined)}
       choices={choicesOf(path)}
       value={valueAt(values, path)}
       required={required}

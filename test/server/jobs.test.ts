@@ -261,6 +261,19 @@ test('kinds with their forms, and estimates with the equivalent command', async 
   expect(run.schema.properties.sampling.properties.temperature).toMatchObject({ type: 'number', description: 'of the rollouts' });
   expect(run.schema.properties.model.properties.name).toMatchObject({ default: 'base' }); // that is served
   expect(run.names).toMatchObject({ models: ['base', 'other'], tasks: expect.arrayContaining(['sql', 'mine']) });
+  // a run that no job made belongs to whoever may all, and a name that no request may have is not offered
+  for (const name of ['by-hand', 'by hand'])
+    await writeRunFolder({
+      folder: path.join(runs, name),
+      home: path.join(folder, `signer of ${name}`),
+      rollouts: 1,
+      problems: 1,
+      iterations: 1,
+    });
+  const namesFor = async (headers: Record<string, string>) => (await get('/api/jobs/kinds', headers)).body.data[0].names.runs;
+  expect(await namesFor(asAdmin)).toContain('by-hand');
+  expect(await namesFor(asAdmin)).not.toContain('by hand');
+  expect(await namesFor(bearer(ANN))).not.toContain('by-hand');
   const settings = { model: { name: 'other' }, task: 'sql', evaluation: { gate: false }, layers: { targets: ['q', 'v'] } };
   const { body: estimate } = await post('/api/jobs/estimate', { kind: 'run', settings });
   const flags = '--model=tiny --task=sql --targets=q --targets=v --no-gate';

@@ -13,6 +13,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { publishRun } from '../../src/jobs/publish.js';
 import { Registry } from '../../src/registry/index.js';
+import { resolveSettings } from '../../src/training/settings.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
 import { findChromium } from '../models/browser.js';
 import { HOSTILE } from '../models/hostile.js';
@@ -142,6 +143,13 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
     'a run is started from the form, watched until it has ended, and read',
     async () => {
       await open('#/new', 'Start');
+      // the defaults are those of the model's profile
+      const { sampling } = resolveSettings({});
+      await page
+        .getByLabel('rollouts', { exact: true })
+        .and(page.locator(`[placeholder="${sampling.rollouts}"]`))
+        .waitFor();
+      expect(await page.getByLabel('samples', { exact: true }).getAttribute('placeholder')).toBe(String(sampling.samples));
       for (const [label, value] of [
         ['iterations', '1'],
         ['rollouts', '8'],

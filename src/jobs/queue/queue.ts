@@ -12,6 +12,7 @@ import { canonicalJson, type Json } from '../../canonical-json.js';
 import { checked } from '../../engine/checked.js';
 import { IsoproError } from '../../errors.js';
 import { hasEnded, makeFolder } from '../../files.js';
+import { runFolders, runName } from '../../report/find-run.js';
 import { shellWord } from '../../shell-word.js';
 import { errorOf, JobProcess, type Outcome } from './job-process.js';
 import { hasEndedAs, type EventType, type Job, type JobEvent } from './job.js';
@@ -276,9 +277,25 @@ export class JobQueue {
         models: [...allowed.models.keys()],
         tasks: this.names(asker).tasks(),
         adapters: [...allowed.adapters.keys(), ...jobs.filter((job) => this.adapterOf(job) !== null).map(({ id }) => id)],
-        runs: jobs.flatMap(({ kind, run }) => (kind === 'run' && run !== null ? [run] : [])),
+        runs: this.#runsOf(asker),
       },
     };
+  }
+
+  /** By name: whoever made them. */
+  #runsOf(asker: Asker): string[] {
+    const [{ runs }, names] = [this.#options.allowed, this.names(asker)];
+    const mayBeNamed = (name: string): boolean => {
+      try {
+        return names.run(name, 'run') !== '';
+      } catch (error) {
+        if (error instanceof NotAllowed) return false;
+        throw error;
+      }
+    };
+    return runFolders(runs)
+      .map((folder) => runName(folder, runs))
+      .filter(mayBeNamed);
   }
 
   names(asker: Asker): Names {

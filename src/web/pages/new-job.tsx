@@ -59,12 +59,13 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
   const first = FIRST[kind.kind] ?? [];
   const choicesOf = useMemo(() => (path: readonly string[]) => listOf(kind, path), [kind]);
   const changed = useRef(0);
+  const isUntouched = Object.keys(values).length === 0; // what has to be chosen first is no fault yet
   const mend = async (measure: boolean, signal?: AbortSignal): Promise<void> => {
     try {
       setTold(await estimate(kind.kind, values, measure, signal));
       setError(null);
     } catch (cause) {
-      if (signal?.aborted !== true) setError(cause as Error);
+      if (signal?.aborted !== true && (measure || !isUntouched)) setError(cause as Error);
     }
   };
   useEffect(() => {
@@ -98,7 +99,14 @@ function Form({ kind }: { kind: JobKind }): JSX.Element {
   return (
     <form class="start" onSubmit={(event) => void start(event)}>
       <div class="panel">
-        <SchemaForm schema={kind.schema} values={values} choicesOf={choicesOf} first={first} onChange={setValues} />
+        <SchemaForm
+          schema={kind.schema}
+          values={values}
+          resolved={told?.settings}
+          choicesOf={choicesOf}
+          first={first}
+          onChange={setValues}
+        />
       </div>
       <aside class="panel summary" aria-label="what will be done">
         <h2>What will be done</h2>
