@@ -8,7 +8,8 @@ import { RUNS } from '../report/find-run.js';
 import { openBrowser } from './open-browser.js';
 
 /**
- * Begins it, prints its address on stderr, and opens a browser where there is one. Disposed of, it stays until Ctrl-C where somebody sits before it, and goes at once else.
+ * Begins it, prints its address on stderr, and opens a browser where there is one. Disposed of, it stays until Ctrl-C where somebody sits
+ * before it, and goes at once else.
  * @param out the run's folder, where one was given
  */
 export async function pageBeside(model: string, out: string | undefined): Promise<AsyncDisposable> {

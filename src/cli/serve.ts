@@ -67,7 +67,8 @@ export const serveCommand = defineCommand({
         array: true,
         nargs: 1,
         default: [],
-        describe: 'key that may read and ask; may be repeated; also $ISOPRO_API_KEY, which other users of the machine do not see',
+        describe:
+          'key that may read and ask, 16 characters or more; repeatable; also $ISOPRO_API_KEY, which other users of the machine do not see',
       })
       .option('admin-key', {
         type: 'string',

@@ -83,8 +83,8 @@ const optionsSchema = z.strictObject({
 /**
  * Trains an adapter on the likelihood of the answers. The same settings give the same file as `train` with `--validation 0`.
  * @param model of which it is an adapter; it goes on being usable
- * @throws IsoproError INVALID_ARGUMENT naming the option or the row, or where `out` is there already, TEMPLATE_INVALID, NUMERIC_FAILURE, OUT_OF_MEMORY, ABORTED; then there
- * is no file
+ * @throws IsoproError INVALID_ARGUMENT naming the option or the row, or where `out` is there already, TEMPLATE_INVALID, NUMERIC_FAILURE,
+ * OUT_OF_MEMORY, ABORTED; then no file is written
  */
 export async function trainAdapter(model: Model, options: TrainAdapterOptions): Promise<TrainedAdapter> {
   const valid = checked(optionsSchema, options, 'options');

@@ -94,6 +94,18 @@ describe('runs list', () => {
       env: { ...process.env, NO_COLOR: '1' },
     });
     expect(again.stdout).toMatch(/^9d9d9d9d +mine +unfinished/m);
+    // stopped while it waited for its witness: it goes on with the same command, where a log that is gone is a loss
+    for (const file of ['log.sqlite', 'log.sqlite-wal', 'log.sqlite-shm']) rmSync(at(`mine/${file}`), { force: true });
+    const stateOf = async () =>
+      (
+        JSON.parse((await cli('runs', 'list', root, '--json')).stdout.split('\n').find((line) => line.includes('mine'))!) as {
+          state: string;
+        }
+      ).state;
+    expect(await stateOf()).toBe('unfinished');
+    mkdirSync(at('mine/checkpoints'), { recursive: true });
+    writeFileSync(at('mine/checkpoints/1'), '');
+    expect(await stateOf()).toBe('damaged');
     expect(again.stdout.match(/a1a1a1a1/g)).toHaveLength(1);
     rmSync(at('mine'), { recursive: true });
     const none = spawnSync(process.execPath, [MAIN, 'runs', 'list'], { cwd: at('home'), encoding: 'utf8' });

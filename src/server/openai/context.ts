@@ -68,8 +68,8 @@ export async function promptIdsOf(
   const ids = await tokenized(served, asking, content);
   const { contextTokens } = model;
   if (ids.length < contextTokens) return ids;
-  const message = `the prompt has ${ids.length} tokens; with one of a reply it needs ${ids.length + 1}, more than the context of ${contextTokens}`;
-  throw new IsoproError('CONTEXT_OVERFLOW', message);
+  const needed = `with one of a reply it needs ${ids.length + 1}, more than the context of ${contextTokens}`;
+  throw new IsoproError('CONTEXT_OVERFLOW', `the prompt has ${ids.length} tokens; ${needed}`);
 }
 
 export function askingOf({ queue, turns, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {

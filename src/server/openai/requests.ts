@@ -23,12 +23,13 @@ const streamFields = { stream: flag, stream_options: maybe(streamOptions) };
 /** vLLM's: each event has the usage so far. */
 const completionStreamFields = { ...streamFields, stream_options: maybe(streamOptions.extend({ continuous_usage_stats: flag })) };
 
-/** Taken, and without any effect: they are about accounts, storage and billing. */
+/** Taken, and without any effect: they are about accounts, storage and billing, or about models that think before they reply. */
 const accountFields = {
   user: maybe(z.string()),
   metadata: maybe(z.record(z.string(), z.string())),
   safety_identifier: maybe(z.string()),
   prompt_cache_key: maybe(z.string()),
+  reasoning_effort: maybe(z.string()),
   service_tier: maybe(z.enum(['auto', 'default'])),
 };
 
