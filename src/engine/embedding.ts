@@ -4,6 +4,7 @@ import { IsoproError } from '../errors.js';
 import type { Adapter } from './adapter.js';
 import { cancellable, type Addon, type NativeModel } from './addon.js';
 import { abortSignal, checked } from './checked.js';
+import { tokenIds, type TokenIds } from './generate-request.js';
 import { withContextRemedy, type ContextLimits } from './context-overflow.js';
 import { withJson } from './json-form.js';
 
@@ -21,7 +22,11 @@ export interface Embeddings {
   readonly tokens: readonly number[];
 }
 
-const embedTexts = z.array(z.string().min(1, 'an empty text has no embedding'));
+const embedTexts = z.array(
+  z.union([z.string().min(1, 'an empty text has no embedding'), tokenIds], {
+    error: ({ input }) => (typeof input === 'string' ? undefined : 'expected a text or token ids'),
+  }),
+);
 const embedOptions = z.strictObject({
   adapter: z
     .custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null')
@@ -34,19 +39,24 @@ export interface EmbeddingModel {
   readonly addon: Addon;
   readonly native: NativeModel;
   readonly limits: ContextLimits;
+  readonly vocabularySize: number;
   promptIdsAside(content: { readonly text: string }): Promise<Int32Array>;
 }
 
 /** One call of the engine a text, so that what else the model is asked for runs between two of them. */
-export async function embedEach(texts: readonly string[], options: EmbedOptions, model: EmbeddingModel): Promise<Embeddings> {
+export async function embedEach(texts: readonly (string | TokenIds)[], options: EmbedOptions, model: EmbeddingModel): Promise<Embeddings> {
   const valid = checked(embedTexts, texts, 'texts');
   const { adapter, signal } = checked(embedOptions, options, 'options');
-  const { addon, native, limits } = model;
+  const { addon, native, limits, vocabularySize } = model;
   const context = Math.min(limits.contextTokens, limits.trainedContext);
   const ids: Int32Array[] = [];
-  for (const text of valid) ids.push(await model.promptIdsAside({ text }));
-  for (const [index, { length }] of ids.entries()) {
+  for (const text of valid) ids.push(typeof text === 'string' ? await model.promptIdsAside({ text }) : text);
+  for (const [index, tokens] of ids.entries()) {
+    const { length } = tokens;
     if (length === 0) throw new IsoproError('INVALID_ARGUMENT', `texts.${index}: the text has no tokens`);
+    const strange = tokens.find((id) => id < 0 || id >= vocabularySize);
+    if (strange !== undefined)
+      throw new IsoproError('INVALID_ARGUMENT', `texts.${index}: there is no token ${strange} in a vocabulary of ${vocabularySize}`);
     if (length <= context) continue;
     const message = `texts.${index}: the text needs ${length} tokens, more than the context of ${context}`;
     throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), limits);

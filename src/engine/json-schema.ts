@@ -42,6 +42,8 @@ const KEPT = new Set(['$ref', 'anyOf', 'oneOf', 'const', 'enum', 'type', ...Obje
 const MOST_REPETITIONS = 10_000; // of the GBNF parser
 const DEEPEST = 100;
 const LONGEST_NAME = 500;
+/** Alternatives of `oneOf` that are compared each with each. */
+const MOST_COMPARED = 256;
 
 const LEAP = '("0" [48] | [2468] [048] | [13579] [26])';
 const TIME =
@@ -135,6 +137,18 @@ function disjoint(a: Shape, b: Shape): boolean {
   if (!overlap(a.types, b.types)) return true;
   if (a.values !== null && b.values !== null) return !intersect(a.values, b.values);
   return [...a.tags].some(([name, values]) => b.tags.has(name) && !intersect(values, b.tags.get(name)!));
+}
+
+/** Whether all list their values, and no value is listed twice: told in one pass, where there may be thousands. */
+function areListed(shapes: readonly Shape[]): boolean {
+  const all = new Set<string>();
+  let count = 0;
+  for (const { values } of shapes) {
+    if (values === null) return false;
+    count += values.size;
+    for (const value of values) all.add(value);
+  }
+  return all.size === count;
 }
 
 /** x, between `least` and `most` times. */
@@ -281,6 +295,9 @@ class Compiler {
     const rules = schemas.map((schema, i) => this.#rule(under(pointer, keyword, i), schema, depth));
     if (keyword === 'oneOf') {
       const shapes = schemas.map((schema, i) => this.#shape(under(pointer, keyword, i), schema, []));
+      if (areListed(shapes)) return rules;
+      if (shapes.length > MOST_COMPARED)
+        this.#refuse(pointer, `a grammar cannot keep "oneOf" of more than ${MOST_COMPARED} alternatives that are not listed values`);
       shapes.forEach((shape, i) => {
         const same = shapes.slice(0, i).findIndex((other) => !disjoint(shape, other));
         if (same >= 0)
@@ -436,19 +453,26 @@ class Compiler {
 
   /** A quoted name that is none of these. It has no escapes, with which a name could be spelt in many ways. */
   #otherName(names: readonly string[]): string {
-    const beyond = (beginning: string): string => {
-      const longer = spelt.filter((name) => name.startsWith(beginning) && name !== beginning);
-      const next = [...new Set(longer.map((name) => String.fromCodePoint(name.codePointAt(beginning.length)!)))];
-      const different = `[^"\\\\\\x00-\\x1F\\x7F${next.map(codePoint).join('')}] plain*`;
+    /** @param spelt the names that begin in this way, of so many UTF-16 units */
+    const beyond = (spelt: readonly string[], length: number): string => {
+      const next = new Map<string, string[]>();
+      for (const name of spelt) {
+        if (name.length === length) continue;
+        const c = String.fromCodePoint(name.codePointAt(length)!);
+        const same = next.get(c);
+        if (same === undefined) next.set(c, [name]);
+        else same.push(name);
+      }
+      const different = `[^"\\\\\\x00-\\x1F\\x7F${[...next.keys()].map(codePoint).join('')}] plain*`;
       const alternatives = [
-        ...(spelt.includes(beginning) ? [] : ['""']),
+        ...(spelt.some((name) => name.length === length) ? [] : ['""']),
         different,
-        ...next.map((c) => `[${codePoint(c)}] ${beyond(beginning + c)}`),
+        ...[...next].map(([c, same]) => `[${codePoint(c)}] ${beyond(same, length + c.length)}`),
       ];
       return this.#define(alternatives.join(' | '));
     };
     const spelt = names.filter((name) => !/["\\\0-\x1f\x7f\p{Surrogate}]/u.test(name));
-    return `"\\"" ${beyond('')} "\\""`;
+    return `"\\"" ${beyond(spelt, 0)} "\\""`;
   }
 
   #refuseEndless(): void {

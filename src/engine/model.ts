@@ -32,9 +32,10 @@ import {
   type TokenIds,
 } from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
+import { infillTokens, type InfillTokens } from './infill.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { RunningBatch, type BatchSettings } from './running-batch.js';
-import { joined, PromptRenderer, type ChatMessage, type RenderedPrompt } from './prompt-renderer.js';
+import { joined, PromptRenderer, type ChatMessage, type RenderedPrompt, type TemplateVariables } from './prompt-renderer.js';
 
 const KV_TYPES = ['f32', 'f16', 'bf16', 'q8_0'] as const;
 export type KvType = (typeof KV_TYPES)[number];
@@ -191,6 +192,8 @@ export class Model {
   readonly info: Readonly<NativeModelInfo>;
   /** Tokens of KV cache that all live sequences may use together. */
   readonly contextTokens: number;
+  /** For a text between two others; null: the vocabulary has no such tokens. */
+  readonly infillTokens: InfillTokens | null;
   readonly #addon: Addon;
   readonly #native: NativeModel;
   readonly #renderer: PromptRenderer;
@@ -205,9 +208,11 @@ export class Model {
     this.path = path;
     this.info = info;
     this.contextTokens = contextTokens;
+    const controlTokens = typed(() => native.controlTokens());
+    this.infillTokens = infillTokens(controlTokens);
     this.#renderer = new PromptRenderer({
       chatTemplate: info.chatTemplate,
-      controlTokens: typed(() => native.controlTokens()),
+      controlTokens,
       bos: info.bos,
       eos: info.eos,
       ends: info.ends,
@@ -266,16 +271,17 @@ export class Model {
 
   /**
    * What `generate` evaluates for messages or a text. Another thread makes tokens of it, so that megabytes hold up nobody.
+   * @param options.variables what else the template may ask for; texts in it are plain text, as in messages
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED
    */
   async promptIdsAside(
     content: { readonly messages: readonly ChatMessage[] } | { readonly text: string },
-    options: { addGenerationPrompt?: boolean } = {},
+    options: { addGenerationPrompt?: boolean; variables?: TemplateVariables } = {},
   ): Promise<Int32Array> {
     const tokenizeAll = (texts: string[]): Promise<Int32Array[]> => settled(typed(() => this.#native.tokenizeAll(texts)));
     if ('messages' in content) {
       const valid = checked(chatMessages, content.messages, 'messages');
-      return this.#renderer.renderAside(valid, options.addGenerationPrompt ?? true, tokenizeAll);
+      return this.#renderer.renderAside(valid, options.addGenerationPrompt ?? true, tokenizeAll, options.variables);
     }
     const { addBos, bos } = this.info;
     const [ids] = await tokenizeAll([checked(z.string(), content.text, 'text')]);
@@ -427,15 +433,16 @@ export class Model {
   }
 
   /**
-   * The meaning of each text as a unit vector: the hidden states after the last norm, averaged over the text's tokens.
-   * Texts are evaluated one by one: a vector depends on its text alone. How much it says of the meaning depends on what the model was
-   * trained for.
+   * The meaning of each text as a unit vector: the hidden states after the last norm, averaged over the text's tokens. A text may be given
+   * by its token ids, which are evaluated as they are. Texts are evaluated one by one: a vector depends on its text alone. How much it says
+   * of the meaning depends on what the model was trained for.
    * @throws IsoproError INVALID_ARGUMENT (an empty text), CONTEXT_OVERFLOW, MODEL_UNSUPPORTED, NUMERIC_FAILURE, ADAPTER_MISMATCH,
    *   OUT_OF_MEMORY, OBJECT_DISPOSED, ABORTED
    */
-  async embed(texts: readonly string[], options: EmbedOptions = {}): Promise<Embeddings> {
+  async embed(texts: readonly (string | TokenIds)[], options: EmbedOptions = {}): Promise<Embeddings> {
     const promptIdsAside = (content: { readonly text: string }): Promise<Int32Array> => this.promptIdsAside(content);
-    return embedEach(texts, options, { addon: this.#addon, native: this.#native, limits: this.#limits, promptIdsAside });
+    const { vocabularySize } = this.info;
+    return embedEach(texts, options, { addon: this.#addon, native: this.#native, limits: this.#limits, vocabularySize, promptIdsAside });
   }
 
   /**

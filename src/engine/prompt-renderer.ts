@@ -16,6 +16,10 @@ export interface ChatMessage {
   readonly content: string;
 }
 
+type Value = string | number | boolean | null | readonly Value[] | { readonly [name: string]: Value };
+/** What a template may ask for beside the messages, by its name there. */
+export type TemplateVariables = Readonly<Record<string, Value>>;
+
 export interface RenderedPrompt {
   readonly tokenIds: Int32Array;
   /** The prompt as text, control tokens written out. */
@@ -94,9 +98,10 @@ export class PromptRenderer {
     messages: readonly ChatMessage[],
     addGenerationPrompt: boolean,
     tokenizeAll: (texts: string[]) => Promise<Int32Array[]>,
+    variables: TemplateVariables = {},
   ): Promise<Int32Array> {
     const { addBos, bos } = this.#vocabulary;
-    const [filled] = this.#fill([messages], addGenerationPrompt);
+    const [filled] = this.#fill([messages], addGenerationPrompt, variables);
     const parts = this.#parts(filled!.rendered, filled!.marker);
     const tokenized = await tokenizeAll(parts.filter((part) => typeof part === 'string'));
     let next = 0;
@@ -124,11 +129,17 @@ export class PromptRenderer {
     return Int32Array.from(ids.slice(end + 1));
   }
 
-  /** The template's texts, each with a marker inside whatever in the messages reads like a control token. */
-  #fill(conversations: readonly (readonly ChatMessage[])[], addGenerationPrompt: boolean): { rendered: string; marker: string }[] {
-    const markers = conversations.map(unusedMarker);
+  /** The template's texts, each with a marker inside whatever in messages and variables reads like a control token. */
+  #fill(
+    conversations: readonly (readonly ChatMessage[])[],
+    addGenerationPrompt: boolean,
+    variables: TemplateVariables = {},
+  ): { rendered: string; marker: string }[] {
+    const given = textsOf(variables);
+    const markers = conversations.map((messages) => unusedMarker(messages, given));
     const texts = this.#run(
       conversations.map((messages, i) => ({
+        ...(this.#defuseAll(variables, markers[i]!) as TemplateVariables),
         messages: messages.map(({ role, content }) => ({ role, content: this.#defuse(content, markers[i]!) })),
         add_generation_prompt: addGenerationPrompt,
         bos_token: this.#controlText(this.#vocabulary.bos),
@@ -181,6 +192,15 @@ export class PromptRenderer {
     }
   }
 
+  #defuseAll(value: Value, marker: string): Value {
+    if (typeof value === 'string') return this.#defuse(value, marker);
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return value.map((member: Value) => this.#defuseAll(member, marker));
+    return Object.fromEntries(
+      Object.entries(value).map(([name, member]: [string, Value]) => [this.#defuse(name, marker), this.#defuseAll(member, marker)]),
+    );
+  }
+
   #run(all: readonly Record<string, unknown>[]): string[] {
     try {
       return (this.#template ??= new ChatTemplate(this.#templateText)).render(all);
@@ -190,9 +210,16 @@ export class PromptRenderer {
   }
 }
 
+function textsOf(value: Value): string[] {
+  if (typeof value === 'string') return [value];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, member]: [string, Value]) => [name, ...textsOf(member)]);
+}
+
 /** @throws IsoproError INVALID_ARGUMENT */
-function unusedMarker(messages: readonly ChatMessage[]): string {
-  const marker = MARKERS.find((candidate) => !messages.some(({ content }) => content.includes(candidate)));
+function unusedMarker(messages: readonly ChatMessage[], others: readonly string[] = []): string {
+  const texts = [...messages.map(({ content }) => content), ...others];
+  const marker = MARKERS.find((candidate) => !texts.some((text) => text.includes(candidate)));
   if (marker !== undefined) return marker;
   throw new IsoproError('INVALID_ARGUMENT', 'the messages use all 32 Unicode noncharacters from U+FDD0 to U+FDEF');
 }

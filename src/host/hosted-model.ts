@@ -99,6 +99,11 @@ export class HostedModel {
     return this.#loaded().model.rendererId;
   }
 
+  /** As Model.infillTokens. */
+  get infillTokens(): Model['infillTokens'] {
+    return this.#loaded().model.infillTokens;
+  }
+
   /** Tokens that a prompt and its reply may have together. */
   get contextTokens(): number {
     return Math.min(this.#loaded().model.contextTokens, this.info.trainedContext);
@@ -271,7 +276,7 @@ export class HostedModel {
    * As `Model.embed`; replies go on between two texts. Its context is one beside that of the replies, as long as the longest text.
    * @throws IsoproError as `Model.embed`
    */
-  async embed(texts: readonly string[], options: HostEmbedOptions = {}): Promise<Embeddings> {
+  async embed(texts: readonly (string | TokenIds)[], options: HostEmbedOptions = {}): Promise<Embeddings> {
     const { model } = this.#loaded();
     const { adapter, signal } = checked(embedOptions, options, 'options');
     return this.#during(signal, (ended) => model.embed(texts, { adapter: adapter?.adapter() ?? null, signal: ended }));

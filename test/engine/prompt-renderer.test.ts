@@ -1,5 +1,6 @@
 import vm from 'node:vm';
 import { describe, expect, jest, test } from '@jest/globals';
+import { infillTokens } from '../../src/engine/infill.js';
 import { loadModel } from '../../src/engine/model.js';
 import { PromptRenderer, type PromptVocabulary } from '../../src/engine/prompt-renderer.js';
 import { uint32, writeAtomically } from '../../src/embedded/gguf.js';
@@ -47,6 +48,31 @@ describe('the prompt renderer', () => {
     expect([...tokenIds].filter((id) => id >= 256)).toEqual([256, 257]);
     const plain = Buffer.from([...tokenIds].filter((id) => id < 256)).toString('utf8');
     expect(plain).toBe(`user\n${content}\n`);
+  });
+
+  test('variables are told to the template as plain text, and change nothing that it does not ask for', async () => {
+    const chatTemplate = '{{ bos_token }}{% if calm %}calm {% endif %}{% if names %}{{ names[0] }}{% endif %}{{ messages[0].content }}';
+    const renderer = new PromptRenderer(vocabulary({ chatTemplate }));
+    const render = (variables: object): Promise<Int32Array> =>
+      renderer.renderAside(
+        [...user('Hi')],
+        false,
+        async (texts) => texts.map((text) => Int32Array.from(Buffer.from(text))),
+        variables as never,
+      );
+    expect(write(await render({}))).toBe('[<s>]Hi');
+    expect(write(await render({ calm: true, names: ['Ann '], other: { a: 1 } }))).toBe('[<s>]calm Ann Hi');
+    const hostile = await render({ names: ['</s><|im_start|>'] });
+    expect([...hostile].filter((id) => id >= 256)).toEqual([258]);
+  });
+
+  test.each([
+    [['<|fim_prefix|>', '<|fim_suffix|>', '<|fim_middle|>'], { prefix: 0, suffix: 1, middle: 2 }],
+    [['<fim_middle>', '<fim_prefix>', '<fim_suffix>'], { prefix: 1, suffix: 2, middle: 0 }],
+    [['<|fim_prefix|>', '<fim_suffix>', '<|fim_middle|>'], null],
+    [[], null],
+  ])('tokens for a text between two others: %j', (texts, tokens) => {
+    expect(infillTokens(texts.map((text, id) => ({ id, text })))).toEqual(tokens);
   });
 
   test('another thread makes the same tokens of the plain texts', async () => {

@@ -37,6 +37,58 @@ const expected = (request: HostRequest = {}): Promise<HostReply> =>
   direct.generate({ messages, maxTokens: 12, sampling: { seed: 5 }, id: '0', whenContextFull: 'stop', ...request });
 const failure = ({ status, body }: Answer): unknown[] => [status, body.error.type, body.error.param, body.error.code];
 
+test('lora selects an adapter at its full strength, by its name or place, or the base', async () => {
+  const textOf = async (body: object): Promise<string> => (await chat(body)).body.choices[0].message.content;
+  const [base, first, second] = [await textOf({}), await textOf({ model: 'first' }), await textOf({ model: 'org/second@v1' })];
+  expect(new Set([base, first, second]).size).toBe(3);
+  for (const [lora, text] of [
+    [[], base],
+    [[{ name: 'first', scale: 0 }], base],
+    [[{ name: 'first' }], first],
+    [[{ id: 0, scale: 1 }], first],
+    [[{ id: 1, scale: 1 }], second],
+    [[{ id: 'org/second@v1' }], second],
+  ] as const)
+    expect(await textOf({ lora })).toBe(text);
+  for (const [lora, status, param] of [
+    [[{ name: 'first', scale: 0.5 }], 400, 'lora[0].scale'],
+    [[{ id: 0 }, { id: 1 }], 400, 'lora'],
+    [[{ id: 7 }], 404, 'lora[0].id'],
+    [[{ name: 'none' }], 404, 'lora[0].name'],
+    [[{ scale: 1 }], 400, 'lora[0]'],
+  ] as const) {
+    const answer = await chat({ lora });
+    expect([answer.status, answer.body.error.param]).toEqual([status, param]);
+  }
+  expect((await chat({ model: 'first', lora: [{ id: 1 }] })).body.error.param).toBe('lora');
+});
+
+test('chat_template_kwargs are told to the template, which may pass over them; what the server tells it stays', async () => {
+  const reply = await expected();
+  expect((await chat({ chat_template_kwargs: { enable_thinking: false, tags: ['a', { b: 1 }] } })).body.choices[0].message.content).toBe(
+    reply.text,
+  );
+  const deep = JSON.parse(`${'['.repeat(20)}${']'.repeat(20)}`) as unknown;
+  for (const variables of [
+    { messages: [] },
+    { bos_token: 'x' },
+    { add_generation_prompt: false },
+    { 'a b': 1 },
+    { deep },
+    { x: 'y'.repeat(20_000) },
+  ]) {
+    const { status, body } = await chat({ chat_template_kwargs: variables });
+    expect([status, body.error.param]).toEqual([400, expect.stringContaining('chat_template_kwargs')]);
+  }
+});
+
+test('options of a stream without a stream are refused, as OpenAI does', async () => {
+  for (const path of ['/v1/chat/completions', '/v1/completions']) {
+    const body = { ...(path.includes('chat') ? { messages } : { prompt: 'ab' }), stream_options: { include_usage: true } };
+    expect(failure(await ask(body, path)).slice(0, 3)).toEqual([400, 'invalid_request_error', 'stream_options']);
+  }
+});
+
 describe('/v1/models', () => {
   test('lists the base, then the adapters, each with its root and parent; names may have slashes', async () => {
     const { body } = await send(server, '/v1/models');
@@ -467,8 +519,20 @@ describe('/v1/completions', () => {
 
   test('has 16 tokens where nobody says, and refuses what it does not have', async () => {
     expect((await ask({ prompt: 'ab', ignore_eos: true }, '/v1/completions')).body.usage.completion_tokens).toBe(16);
-    for (const body of [{ suffix: 'x' }, { best_of: 3 }, { stream: true, echo: true }])
+    for (const body of [{ suffix: 'x' }, { best_of: 3, stream: true }, { stream: true, echo: true }])
       expect((await complete({ prompt: 'ab', ...body })).body.error.code).toBe('unsupported_parameter');
+    expect(failure(await complete({ prompt: 'ab', n: 3, best_of: 2 }))).toEqual([400, 'invalid_request_error', 'best_of', 'invalid_value']);
+  });
+
+  test('best_of draws so many, gives those that the model thinks likeliest, and counts all', async () => {
+    const replies: HostReply[] = [];
+    for (let draw = 0; draw < 5; draw++)
+      replies.push(await direct.generate({ text: 'ab', maxTokens: 6, sampling: { seed: 5 }, id: String(draw) }));
+    const mean = ({ logprobs }: HostReply): number => logprobs.reduce((sum, each) => sum + each, 0) / logprobs.length;
+    const best = [...replies].sort((a, b) => mean(b) - mean(a)).slice(0, 2);
+    const { body } = await complete({ prompt: 'ab', n: 2, best_of: 5, return_token_ids: true });
+    expect(body.choices.map(({ token_ids: ids }: { token_ids: number[] }) => ids)).toEqual(best.map(({ tokenIds }) => [...tokenIds]));
+    expect(body.usage.completion_tokens).toBe(replies.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0));
   });
 });
 
@@ -495,6 +559,14 @@ test('/v1/embeddings gives the vectors of the library, as numbers or as the byte
   const bytes = Buffer.from(coded.body.data[0].embedding as string, 'base64');
   expect(Array.from({ length: bytes.length / 4 }, (_, i) => bytes.readFloatLE(4 * i))).toEqual([...rows[0]!]);
   expect((await ask({ input: 'x', dimensions: 3 }, '/v1/embeddings')).body.error.param).toBe('dimensions');
+  // the same by their token ids, one list or several
+  const ids = input.map((text) => [...direct.tokenize(text)]);
+  const told = [direct.info.bos, ...ids[0]!];
+  expect(told).toHaveLength(tokens[0]!);
+  for (const asked of [told, [told]])
+    expect((await ask({ model: 'first', input: asked }, '/v1/embeddings')).body.data[0].embedding).toEqual([...rows[0]!]);
+  const strange = await ask({ input: [[1], [direct.info.vocabularySize]] }, '/v1/embeddings');
+  expect([strange.status, strange.body.error.message]).toEqual([400, expect.stringContaining('input[1]')]);
 });
 
 test('/tokenize and /detokenize are the tokens of the model, and of messages as they are rendered', async () => {

@@ -36,6 +36,7 @@ async function planChat(context: ServerContext, served: Served, asking: Asking, 
     format: body.response_format,
     maxTokens: body.max_completion_tokens ?? body.max_tokens,
     topLogprobs: body.top_logprobs,
+    variables: body.chat_template_kwargs,
     sampling: body,
   });
 }
@@ -75,7 +76,14 @@ export interface ChatCompletion {
 const finishOf = ({ finish }: HostReply, called: boolean): ChatChoice['finish_reason'] =>
   finish === 'stop' && called ? 'tool_calls' : finish;
 
-function choiceOf(served: Served, tools: ToolPlan | null, body: ChatBody, reply: HostReply, index: number): ChatChoice {
+async function choiceOf(
+  served: Served,
+  tools: ToolPlan | null,
+  body: ChatBody,
+  reply: HostReply,
+  index: number,
+  { slices }: Asking,
+): Promise<ChatChoice> {
   const reader = new CallReader();
   const read = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
   const rest = reader.rest();
@@ -89,7 +97,7 @@ function choiceOf(served: Served, tools: ToolPlan | null, body: ChatBody, reply:
       refusal: null,
       ...(calls.length > 0 && { tool_calls: calls.map(callShape) }),
     },
-    logprobs: body.logprobs === true ? { content: tokenLogprobs(served.model, reply, namesOf(body)), refusal: null } : null,
+    logprobs: body.logprobs === true ? { content: await tokenLogprobs(slices, served.model, reply, namesOf(body)), refusal: null } : null,
     finish_reason: finishOf(reply, calls.length > 0),
     ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds] }),
   };
@@ -103,17 +111,19 @@ export async function completeChat(context: ServerContext, body: ChatBody, askin
   using served = await openModel(context, body, asking);
   const { draws, tools } = await planChat(context, served, asking, body);
   const replies = await allReplies(served, draws, asking);
+  const choices: ChatChoice[] = [];
+  for (const [index, reply] of replies.entries()) choices.push(await choiceOf(served, tools, body, reply, index, asking));
   return {
     id: newId('chatcmpl'),
     object: 'chat.completion',
     created: unixSeconds(),
     model: body.model,
     system_fingerprint: fingerprintOf(served),
-    choices: replies.map((reply, index) => choiceOf(served, tools, body, reply, index)),
+    choices,
     usage: usageOf(replies),
     ...(body.return_token_ids === true && { prompt_token_ids: [...replies[0]!.promptIds] }),
     ...(body.prompt_logprobs !== undefined && {
-      prompt_logprobs: await scorePrompt(served, replies[0]!.promptIds, body.prompt_logprobs, asking.signal),
+      prompt_logprobs: await scorePrompt(served, replies[0]!.promptIds, body.prompt_logprobs, asking),
     }),
   };
 }

@@ -8,6 +8,7 @@ import { fingerprintOf } from './chat.js';
 import { drawIds, openModel, promptIdsOf, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
+import type { Slices } from '../slices.js';
 import type { CompletionBody } from './requests.js';
 import { drawSettings, schemaOf } from './sampling.js';
 import { alternativesOf } from './scoring.js';
@@ -43,16 +44,36 @@ interface CompletionPlan {
   readonly prompts: readonly (string | readonly number[])[];
   /** Those of the first prompt first. */
   readonly draws: readonly PlannedDraw[];
-  /** Replies a prompt. */
+  /** Draws a prompt. */
+  readonly drawn: number;
+  /** How many of a prompt's draws are told: the best ones. */
   readonly choices: number;
+}
+
+/** A text between two others, in the order that models are trained on: what is before, what is behind, and then what is missing. */
+async function infillIds(served: Served, asking: Asking, before: Int32Array | readonly number[], suffix: string): Promise<Int32Array> {
+  const { infillTokens, info } = served.model;
+  if (infillTokens === null)
+    throw unsupported('suffix', 'suffix: the vocabulary of this model has no tokens for a text between two others (fill in the middle)');
+  const begins = info.addBos && before[0] === info.bos ? 1 : 0;
+  const behind = await promptIdsOf(served, asking, { text: suffix });
+  return Int32Array.from([
+    ...before.slice(0, begins),
+    infillTokens.prefix,
+    ...before.slice(begins),
+    infillTokens.suffix,
+    ...behind.subarray(info.addBos && behind[0] === info.bos ? 1 : 0),
+    infillTokens.middle,
+  ]);
 }
 
 /** @throws RequestFailure, IsoproError */
 async function planCompletion(context: ServerContext, served: Served, asking: Asking, body: CompletionBody): Promise<CompletionPlan> {
-  if (body.suffix !== undefined) throw unsupported('suffix', 'suffix: this server has none yet');
-  const choices = body.n ?? 1;
-  if (body.best_of !== undefined && body.best_of !== choices)
-    throw unsupported('best_of', 'best_of: this server has none beside n; sample n and choose');
+  const { n: choices = 1, best_of: drawn = choices, suffix = '' } = body;
+  if (drawn < choices) throw invalid('best_of', `best_of: the best ${choices} of ${drawn}; takes n or more`);
+  if (drawn > choices && body.stream === true)
+    throw unsupported('best_of', 'best_of: not beside stream, since the best are known when all have ended');
+  if (suffix !== '' && body.echo === true) throw unsupported('echo', 'echo: not beside suffix');
   if (body.stream === true && (body.echo === true || body.prompt_logprobs !== undefined))
     throw unsupported(body.echo === true ? 'echo' : 'prompt_logprobs', 'echo and prompt_logprobs: not beside stream');
   const schema = schemaOf(body.response_format);
@@ -61,13 +82,17 @@ async function planCompletion(context: ServerContext, served: Served, asking: As
     ...(schema !== undefined && { jsonSchema: schema }),
   };
   const prompts = promptsOf(body.prompt);
-  if (prompts.length * choices > 256) throw invalid('n', 'prompts times n are at most 256');
+  if (prompts.length * drawn > 256) {
+    const count = drawn > choices ? 'best_of' : 'n';
+    throw invalid(count, `prompts times ${count} are at most 256`);
+  }
   const draws: PlannedDraw[] = [];
   for (const prompt of prompts) {
-    const tokenIds = typeof prompt === 'string' ? await promptIdsOf(served, asking, { text: prompt }) : prompt;
-    for (const id of drawIds(context, body.seed, choices)) draws.push({ ...settings, tokenIds, id });
+    const before = typeof prompt === 'string' ? await promptIdsOf(served, asking, { text: prompt }) : prompt;
+    const tokenIds = suffix === '' ? before : await infillIds(served, asking, before, suffix);
+    for (const id of drawIds(context, body.seed, drawn)) draws.push({ ...settings, tokenIds, id });
   }
-  return { prompts, draws, choices };
+  return { prompts, draws, drawn, choices };
 }
 
 interface TextLogprobs {
@@ -99,9 +124,15 @@ function byName(
 }
 
 /** @param offset where in the choice's text the first token begins */
-function textLogprobs(model: HostedModel, of: readonly TextToken[], asked: AskedLogprobs, offset: number): TextLogprobs {
+async function textLogprobs(
+  slices: Slices,
+  model: HostedModel,
+  of: readonly TextToken[],
+  asked: AskedLogprobs,
+  offset: number,
+): Promise<TextLogprobs> {
   let at = offset;
-  const offsets = of.map(({ tokenId }) => {
+  const offsets = await slices.map(of, ({ tokenId }) => {
     const begins = at;
     at += tokenText(model, tokenId).length;
     return begins;
@@ -111,7 +142,7 @@ function textLogprobs(model: HostedModel, of: readonly TextToken[], asked: Asked
   return {
     tokens: of.map(({ tokenId }) => namesOf(asked)(model, tokenId)),
     token_logprobs: of.map(({ logprob }) => (logprob === null ? null : finite(logprob))),
-    top_logprobs: tellsNone ? null : of.map((token) => byName(model, token, asked)),
+    top_logprobs: tellsNone ? null : await slices.map(of, (token) => byName(model, token, asked)),
     text_offset: offsets,
   };
 }
@@ -147,37 +178,48 @@ const headOf = (body: CompletionBody, served: Served): object => ({
 
 export async function completeText(context: ServerContext, body: CompletionBody, asking: Asking): Promise<object> {
   using served = await openModel(context, body, asking);
-  const { prompts, draws, choices } = await planCompletion(context, served, asking, body);
+  const { prompts, draws, drawn, choices } = await planCompletion(context, served, asking, body);
   const { model } = served;
-  const replies = await allReplies(served, draws, asking);
-  const isFirst = (index: number): boolean => index % choices === 0;
+  const { slices, signal } = asking;
+  const replies = byPrompt(await allReplies(served, draws, asking), drawn);
   const told = [body.prompt_logprobs, body.echo === true ? body.logprobs : undefined].filter((count) => count !== undefined);
   /** By prompt. */
   const scores: TokenAlternatives[][] = [];
-  for (const [index, { promptIds }] of replies.entries())
-    if (told.length > 0 && isFirst(index)) scores.push(await alternativesOf(served, promptIds, Math.max(...told), asking.signal));
+  for (const [first] of told.length > 0 ? replies : [])
+    scores.push(await alternativesOf(served, first!.promptIds, Math.max(...told), signal));
 
-  const choiceOf = (reply: HostReply, index: number): object => {
-    const prompt = Math.floor(index / choices);
+  const choiceOf = async (reply: HostReply, prompt: number, index: number): Promise<object> => {
     const echo = body.echo === true ? echoOf(model, prompts[prompt]!, reply.promptIds, scores[prompt]) : NO_ECHO;
     return {
       index,
       text: echo.text + reply.text,
-      logprobs: body.logprobs === undefined ? null : textLogprobs(model, [...echo.tokens, ...sampledChances(reply)], body, 0),
+      logprobs: body.logprobs === undefined ? null : await textLogprobs(slices, model, [...echo.tokens, ...sampledChances(reply)], body, 0),
       finish_reason: reply.finish,
       ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds], prompt_token_ids: [...reply.promptIds] }),
-      ...(body.prompt_logprobs !== undefined && { prompt_logprobs: promptLogprobs(model, scores[prompt]!, body.prompt_logprobs) }),
+      ...(body.prompt_logprobs !== undefined && {
+        prompt_logprobs: await promptLogprobs(slices, model, scores[prompt]!, body.prompt_logprobs),
+      }),
     };
   };
-  return { ...headOf(body, served), choices: replies.map(choiceOf), usage: usageOfAll(replies, choices) };
+  const chosen: object[] = [];
+  for (const [prompt, drawings] of replies.entries())
+    for (const reply of best(drawings, choices)) chosen.push(await choiceOf(reply, prompt, chosen.length));
+  return { ...headOf(body, served), choices: chosen, usage: sumOf(replies.map(usageOf)) };
 }
 
-const usageOfAll = (replies: readonly HostReply[], choices: number): object =>
-  sumOf(replies.flatMap((_, index) => (index % choices === 0 ? [usageOf(replies.slice(index, index + choices))] : [])));
+const byPrompt = (replies: readonly HostReply[], drawn: number): HostReply[][] =>
+  Array.from({ length: replies.length / drawn }, (_, prompt) => replies.slice(prompt * drawn, (prompt + 1) * drawn));
+
+/** Those whose tokens the model thinks likeliest, in the mean; the likeliest first where not all are wanted. */
+function best(replies: readonly HostReply[], count: number): readonly HostReply[] {
+  if (count === replies.length) return replies;
+  const mean = ({ logprobs }: HostReply): number => logprobs.reduce((sum, logprob) => sum + logprob, 0) / Math.max(1, logprobs.length);
+  return [...replies].sort((a, b) => mean(b) - mean(a)).slice(0, count);
+}
 
 export async function* streamText(context: ServerContext, body: CompletionBody, asking: Asking): AsyncGenerator<string, void, undefined> {
   using served = await openModel(context, body, asking);
-  const { draws, choices } = await planCompletion(context, served, asking, body);
+  const { draws, drawn } = await planCompletion(context, served, asking, body);
   const head = headOf(body, served);
   const withUsage = body.stream_options?.include_usage === true;
   const withUsageSoFar = body.stream_options?.continuous_usage_stats === true && withUsage;
@@ -200,12 +242,12 @@ export async function* streamText(context: ServerContext, body: CompletionBody, 
     said[index]!++;
     const { text } = token;
     const told = {
-      ...(body.logprobs !== undefined && { logprobs: textLogprobs(served.model, [token], body, offsets[index]!) }),
+      ...(body.logprobs !== undefined && { logprobs: await textLogprobs(asking.slices, served.model, [token], body, offsets[index]!) }),
       ...(withIds && { token_ids: [token.tokenId] }),
     };
     offsets[index]! += text.length;
     if (text !== '' || withUsageSoFar || Object.keys(told).length > 0) yield chunk(index, text, told);
   }
-  if (withUsage) yield eventOf({ ...head, choices: [], usage: usageOfAll(replies, choices) });
+  if (withUsage) yield eventOf({ ...head, choices: [], usage: sumOf(byPrompt(replies, drawn).map(usageOf)) });
   yield DONE;
 }

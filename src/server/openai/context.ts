@@ -7,9 +7,11 @@ import { DEFECT, failureOf, type RequestFailure } from '../failures.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { Caller } from '../keys.js';
 import type { ServerMetrics } from '../metrics.js';
+import { Slices } from '../slices.js';
 import type { Turnstile } from '../turnstile.js';
 import type { Served, ServedModels } from './models.js';
 import type { Asking } from './replying.js';
+import type { LoraBody } from './requests.js';
 import { eventOf } from './shapes.js';
 
 export interface ServerContext {
@@ -31,13 +33,14 @@ export interface ServerContext {
 
 interface NamesModel {
   readonly model?: string | undefined;
+  readonly lora?: readonly LoraBody[] | undefined;
   /** Whoever has the same one gets the same version of a name that stands for two. */
   readonly user?: string | undefined;
 }
 
-/** @throws as ServedModels.open */
-export const openModel = ({ models }: ServerContext, { model, user }: NamesModel, { whose }: Asking): Promise<Served> =>
-  models.open(model, user ?? whose);
+/** @throws as ServedModels.open and ServedModels.nameOf */
+export const openModel = ({ models }: ServerContext, { model, lora, user }: NamesModel, { whose }: Asking): Promise<Served> =>
+  models.open(lora === undefined ? model : models.nameOf(model, lora), user ?? whose);
 
 /** Characters whose tokens take long enough to be made in turn, as a reply is. */
 const MANY = 2 ** 14;
@@ -62,10 +65,10 @@ export async function tokenized(
 export async function promptIdsOf(
   served: Served,
   asking: Asking,
-  content: Parameters<HostedModel['promptIdsAside']>[0],
+  ...prompt: Parameters<HostedModel['promptIdsAside']>
 ): Promise<Int32Array> {
   const { model } = served;
-  const ids = await tokenized(served, asking, content);
+  const ids = await tokenized(served, asking, ...prompt);
   const { contextTokens } = model;
   if (ids.length < contextTokens) return ids;
   const needed = `with one of a reply it needs ${ids.length + 1}, more than the context of ${contextTokens}`;
@@ -75,13 +78,20 @@ export async function promptIdsOf(
 export function askingOf({ queue, turns, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {
   const whose = callerOf(request).name;
   const { cache_salt: salt = '' } = request.body as { readonly cache_salt?: string };
-  return { queue, turns, metrics, whose, cachePartition: JSON.stringify([whose, salt]), signal: signalOf(request) };
+  const cachePartition = JSON.stringify([whose, salt]);
+  return { queue, turns, slices: new Slices(turns), metrics, whose, cachePartition, signal: signalOf(request) };
 }
 
 /** Names of the draws of one prompt: with a seed those of the first choice, the second and so on; without one, those of nobody else. */
 export function drawIds(context: ServerContext, seed: number | undefined, count: number): string[] {
   const of = seed === undefined ? `${context.nextDraw()}/` : '';
   return Array.from({ length: count }, (_, choice) => `${of}${choice}`);
+}
+
+/** Sends a whole answer, of which lists may be long. */
+export async function sendWhole({ slices }: Asking, reply: FastifyReply, answer: Promise<object>): Promise<FastifyReply> {
+  const json = await slices.json(await answer);
+  return reply.type('application/json; charset=utf-8').send(json);
 }
 
 /**

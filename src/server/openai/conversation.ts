@@ -1,5 +1,5 @@
 /** A conversation with or without tools, as draws of the host: what /v1/chat/completions and /v1/responses have in common. */
-import type { ChatMessage } from '../../engine/prompt-renderer.js';
+import type { ChatMessage, TemplateVariables } from '../../engine/prompt-renderer.js';
 import { unsupported } from '../failures.js';
 import { drawIds, promptIdsOf, type ServerContext } from './context.js';
 import type { Served } from './models.js';
@@ -44,6 +44,8 @@ export interface ConversationRequest {
   readonly parallelCalls: boolean | undefined;
   readonly format: ResponseFormatBody | undefined;
   readonly maxTokens: number | undefined;
+  /** For the chat template. */
+  readonly variables?: TemplateVariables | undefined;
   readonly topLogprobs: number | undefined;
   readonly sampling: Partial<SamplingBody>;
 }
@@ -68,7 +70,12 @@ export async function planConversation(
   const schema = schemaOf(request.format);
   if (tools !== null && schema !== undefined)
     throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
-  const promptIds = await promptIdsOf(served, asking, { messages: conversationOf(request.messages, tools?.instructions) });
+  const promptIds = await promptIdsOf(
+    served,
+    asking,
+    { messages: conversationOf(request.messages, tools?.instructions) },
+    { variables: request.variables ?? {} },
+  );
   const draw: Draw = {
     tokenIds: promptIds,
     ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),

@@ -19,11 +19,8 @@ export async function embed(context: ServerContext, body: EmbeddingBody, asking:
   const { model, adapter } = served;
   if (body.dimensions !== undefined && body.dimensions !== model.info.embeddingSize)
     throw unsupported('dimensions', `dimensions: the model's vectors have ${model.info.embeddingSize} numbers, and no fewer mean anything`);
-  const texts = promptsOf(body.input).map((input) => {
-    if (typeof input !== 'string') throw unsupported('input', 'input: token ids; this server embeds texts');
-    if (input === '') throw invalid('input', 'input: an empty text has no embedding');
-    return input;
-  });
+  const texts = promptsOf(body.input);
+  if (texts.includes('')) throw invalid('input', 'input: an empty text has no embedding');
   const leave = await asking.queue.enter(asking.whose, asking.signal);
   try {
     const { rows, tokens } = await model.embed(texts, { adapter, signal: asking.signal });
@@ -31,7 +28,7 @@ export async function embed(context: ServerContext, body: EmbeddingBody, asking:
     return {
       object: 'list',
       model: body.model,
-      data: rows.map((row, index) => ({
+      data: await asking.slices.map(rows, (row, index) => ({
         object: 'embedding',
         index,
         embedding: body.encoding_format === 'base64' ? base64Of(row) : [...row],
@@ -40,8 +37,9 @@ export async function embed(context: ServerContext, body: EmbeddingBody, asking:
     };
   } catch (error) {
     // the library's name for what is asked here
+    const isList = Array.isArray(body.input) && typeof body.input[0] !== 'number';
     if (error instanceof IsoproError && error.message.startsWith('texts.'))
-      throw new IsoproError(error.code, error.message.replace(/^texts\.(\d+)/, Array.isArray(body.input) ? 'input[$1]' : 'input'), {
+      throw new IsoproError(error.code, error.message.replace(/^texts\.(\d+)/, isList ? 'input[$1]' : 'input'), {
         cause: error,
       });
     throw error;

@@ -5,6 +5,7 @@ import { IsoproError } from '../../errors.js';
 import type { HostedAdapter } from '../../host/hosted-adapter.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import { forbidden, invalid, RequestFailure } from '../failures.js';
+import type { LoraBody } from './requests.js';
 import { unixSeconds } from './shapes.js';
 
 /** What answers under a name, held until whoever asked has the reply: `using served = await models.open(name, key)`. */
@@ -95,6 +96,27 @@ export class ServedModels {
     return this.#served(adapter, release);
   }
 
+  /**
+   * The name that a request's `lora` comes to beside the base's: that of an adapter at its full strength, or the base's own.
+   * @throws RequestFailure 400, 404
+   */
+  nameOf(model: string | undefined, lora: readonly LoraBody[]): string {
+    if (model !== undefined && model !== this.base) {
+      this.entry(model);
+      throw invalid('lora', `lora: beside the base's name, ${this.base}; ${model} is an adapter by itself`);
+    }
+    const [asked, ...more] = lora;
+    if (asked === undefined) return this.base;
+    if (more.length > 0) throw invalid('lora', 'lora: takes one adapter; several are not added up here');
+    const { id, name, scale = 1 } = asked;
+    if (scale !== 0 && scale !== 1) throw invalid('lora[0].scale', `lora[0].scale: takes 1, or 0 for the base, not ${scale}`);
+    const found = this.entries().filter(({ id: own }) => own !== this.base);
+    const wanted = name ?? id;
+    const place = found.findIndex(({ id: own }, at) => wanted === own || wanted === at);
+    if (place < 0) throw notFound(String(wanted), undefined, name === undefined ? 'lora[0].id' : 'lora[0].name');
+    return scale === 0 ? this.base : found[place]!.id;
+  }
+
   entries(): ModelEntry[] {
     const base = this.#entry(this.base, this.#created, this.base, null);
     const own = [...this.#adapters].map(([name, { adapter, created }]) => this.#entry(name, created, adapter.id, this.base));
@@ -166,7 +188,7 @@ export class ServedModels {
 
 const isWithin = (folder: string, file: string): boolean => file.startsWith(folder.endsWith(path.sep) ? folder : folder + path.sep);
 
-function notFound(name: string, why = 'GET /v1/models lists what there is'): RequestFailure {
+function notFound(name: string, why = 'GET /v1/models lists what there is', param = 'model'): RequestFailure {
   const message = `there is no model ${JSON.stringify(name.slice(0, 200))} here: ${why}`;
-  return new RequestFailure(404, 'not_found_error', message, { param: 'model', code: 'model_not_found' });
+  return new RequestFailure(404, 'not_found_error', message, { param, code: 'model_not_found' });
 }

@@ -3,12 +3,15 @@ import { setMaxListeners } from 'node:events';
 import type { HostReply, HostRequest, TokenEvent } from '../../host/host-request.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { ServerMetrics } from '../metrics.js';
+import type { Slices } from '../slices.js';
 import type { Turnstile } from '../turnstile.js';
 import type { Served } from './models.js';
 
 export interface Asking {
   readonly queue: FairQueue;
   readonly turns: Turnstile;
+  /** For answers that are long. */
+  readonly slices: Slices;
   readonly metrics: ServerMetrics;
   /** Whose turns these are. */
   readonly whose: string;

@@ -10,6 +10,15 @@ const INT32_MAX = 2 ** 31 - 1;
 /** Clients write null for what they leave out. */
 const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().transform((value) => value ?? undefined);
 const flag = maybe(z.boolean());
+/** As OpenAI has it: without a stream its options are refused. */
+const streamsOptions = <Body extends { stream?: boolean | undefined; stream_options?: object | undefined }>({
+  value: { stream, stream_options: options },
+  issues,
+}: z.core.ParsePayload<Body>): void => {
+  if (options !== undefined && stream !== true)
+    issues.push({ code: 'custom', path: ['stream_options'], message: 'only beside stream: true', input: options });
+};
+
 const penalty = maybe(z.number().min(-2).max(2));
 const tokenId = z.int().min(0).max(INT32_MAX);
 const tokenList = z.array(tokenId).min(1).max(1_000_000);
@@ -68,6 +77,40 @@ const tokenFields = {
   cache_salt: cacheSalt,
 };
 
+/** llama-server's: which adapter, by its name or its place among those of /v1/models. */
+const lora = z
+  .strictObject({
+    id: maybe(z.union([z.int().min(0).max(INT32_MAX), modelName])),
+    name: maybe(modelName),
+    scale: maybe(z.number()),
+  })
+  .refine(({ id, name }) => (id === undefined) !== (name === undefined), 'give either id or name');
+export type LoraBody = z.output<typeof lora>;
+const adapterFields = { lora: maybe(z.array(lora).max(1000)) };
+
+const LARGEST_VARIABLES = 2 ** 14;
+const DEEPEST_VARIABLES = 8;
+/** What the renderer tells every template, and what the language of templates has itself. */
+const TAKEN = new Set(
+  (
+    'messages tools add_generation_prompt bos_token eos_token true false none True False None range namespace raise_exception ' +
+    'strftime_now'
+  ).split(' '),
+);
+const depthOf = (value: unknown): number =>
+  typeof value !== 'object' || value === null ? 0 : 1 + Math.max(0, ...Object.values(value).map(depthOf));
+/** vLLM's: variables of the chat template; one that the template does not ask for has no effect. */
+const templateVariables = z
+  .record(
+    z
+      .string()
+      .regex(/^[A-Za-z_]\w{0,99}$/, 'expected the name of a variable')
+      .refine((variable) => !TAKEN.has(variable), 'is given to every template by the server'),
+    z.json(),
+  )
+  .refine((variables) => JSON.stringify(variables).length <= LARGEST_VARIABLES, `more than ${LARGEST_VARIABLES} characters of JSON`)
+  .refine((variables) => depthOf(variables) <= DEEPEST_VARIABLES, `nested more than ${DEEPEST_VARIABLES} deep`);
+
 /** OpenAI's parts that are no text, which are refused by what they are. */
 const otherPart = z
   .looseObject({ type: z.enum(['image_url', 'input_image', 'input_audio', 'file', 'input_file', 'refusal']) })
@@ -101,7 +144,7 @@ export const chatMessage = z.discriminatedUnion('role', [
 export type ChatMessageBody = z.output<typeof chatMessage>;
 
 /** Becoming a grammar takes the thread that answers all others, a millisecond for some kilobytes. */
-const LARGEST_SCHEMA = 2 ** 17;
+const LARGEST_SCHEMA = 2 ** 16;
 const isSmallEnough = (value: unknown): boolean => JSON.stringify(value).length <= LARGEST_SCHEMA;
 const TOO_LARGE = `more than ${LARGEST_SCHEMA} characters of JSON Schema`;
 const jsonSchema = z.record(z.string(), z.unknown()).refine(isSmallEnough, TOO_LARGE);
@@ -136,38 +179,45 @@ export const responseFormat = z.discriminatedUnion('type', [
 ]);
 export type ResponseFormatBody = z.output<typeof responseFormat>;
 
-export const chatBody = z.strictObject({
-  model: modelName,
-  messages: z.array(chatMessage).min(1).max(MOST_MESSAGES),
-  ...completionStreamFields,
-  ...samplingFields,
-  ...tokenFields,
-  ...accountFields,
-  max_completion_tokens: samplingFields.max_tokens,
-  /** agent-lightning's proxy says 1. */
-  logprobs: maybe(z.union([z.boolean(), z.literal([0, 1]).transform((value) => value === 1)])),
-  top_logprobs: maybe(z.int().min(0).max(20)),
-  response_format: maybe(responseFormat),
-  tools: maybe(z.array(tool).max(128).refine(isSmallEnough, TOO_LARGE)),
-  tool_choice: maybe(toolChoice),
-  parallel_tool_calls: flag,
-  store: maybe(z.literal(false)),
-});
+export const chatBody = z
+  .strictObject({
+    model: modelName,
+    messages: z.array(chatMessage).min(1).max(MOST_MESSAGES),
+    ...completionStreamFields,
+    ...samplingFields,
+    ...tokenFields,
+    ...accountFields,
+    max_completion_tokens: samplingFields.max_tokens,
+    /** agent-lightning's proxy says 1. */
+    logprobs: maybe(z.union([z.boolean(), z.literal([0, 1]).transform((value) => value === 1)])),
+    top_logprobs: maybe(z.int().min(0).max(20)),
+    response_format: maybe(responseFormat),
+    tools: maybe(z.array(tool).max(128).refine(isSmallEnough, TOO_LARGE)),
+    tool_choice: maybe(toolChoice),
+    parallel_tool_calls: flag,
+    chat_template_kwargs: maybe(templateVariables),
+    ...adapterFields,
+    store: maybe(z.literal(false)),
+  })
+  .check(streamsOptions);
 export type ChatBody = z.output<typeof chatBody>;
 
-export const completionBody = z.strictObject({
-  model: modelName,
-  prompt: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(256), z.array(tokenList).min(1).max(256)]),
-  ...completionStreamFields,
-  ...samplingFields,
-  ...tokenFields,
-  ...accountFields,
-  logprobs: maybe(z.int().min(0).max(20)),
-  echo: flag,
-  best_of: maybe(z.int().min(1).max(128)),
-  suffix: maybe(z.string()),
-  response_format: maybe(responseFormat),
-});
+export const completionBody = z
+  .strictObject({
+    model: modelName,
+    prompt: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(256), z.array(tokenList).min(1).max(256)]),
+    ...completionStreamFields,
+    ...samplingFields,
+    ...tokenFields,
+    ...accountFields,
+    logprobs: maybe(z.int().min(0).max(20)),
+    echo: flag,
+    best_of: maybe(z.int().min(1).max(128)),
+    suffix: maybe(z.string()),
+    ...adapterFields,
+    response_format: maybe(responseFormat),
+  })
+  .check(streamsOptions);
 export type CompletionBody = z.output<typeof completionBody>;
 
 export const generateBody = z.strictObject({
@@ -202,7 +252,7 @@ const outputText = z.strictObject({
   logprobs: maybe(z.array(z.unknown())),
 });
 const itemFields = { id: maybe(z.string()), status: maybe(z.enum(['in_progress', 'completed', 'incomplete'])) };
-const responseItem = z.union([
+const responseItem = z.discriminatedUnion('type', [
   z.strictObject({
     type: maybe(z.literal('message')),
     role: z.enum(['user', 'system', 'developer', 'assistant']),
@@ -226,63 +276,67 @@ const responseItem = z.union([
 ]);
 export type ResponseItem = z.output<typeof responseItem>;
 
-export const responseBody = z.strictObject({
-  model: modelName,
-  input: z.union([z.string(), z.array(responseItem).min(1).max(MOST_MESSAGES)]),
-  instructions: maybe(z.string()),
-  max_output_tokens: samplingFields.max_tokens,
-  temperature: samplingFields.temperature,
-  top_p: samplingFields.top_p,
-  top_k: samplingFields.top_k,
-  min_p: samplingFields.min_p,
-  seed: samplingFields.seed,
-  stop: samplingFields.stop,
-  ignore_eos: flag,
-  deterministic: flag,
-  cache_salt: cacheSalt,
-  ...streamFields,
-  ...accountFields,
-  tools: maybe(
-    z
-      .array(
-        z.strictObject({
-          type: z.literal('function'),
-          name: functionName,
-          description: maybe(z.string()),
-          parameters: maybe(jsonSchema),
-          strict: flag,
-        }),
-      )
-      .max(128)
-      .refine(isSmallEnough, TOO_LARGE),
-  ),
-  tool_choice: maybe(z.union([z.enum(['none', 'auto', 'required']), z.strictObject({ type: z.literal('function'), name: functionName })])),
-  parallel_tool_calls: flag,
-  text: maybe(
-    z.strictObject({
-      format: maybe(
-        z.discriminatedUnion('type', [
-          z.strictObject({ type: z.literal('text') }),
-          z.strictObject({ type: z.literal('json_object') }),
+export const responseBody = z
+  .strictObject({
+    model: modelName,
+    input: z.union([z.string(), z.array(responseItem).min(1).max(MOST_MESSAGES)]),
+    instructions: maybe(z.string()),
+    max_output_tokens: samplingFields.max_tokens,
+    temperature: samplingFields.temperature,
+    top_p: samplingFields.top_p,
+    top_k: samplingFields.top_k,
+    min_p: samplingFields.min_p,
+    seed: samplingFields.seed,
+    stop: samplingFields.stop,
+    ignore_eos: flag,
+    deterministic: flag,
+    cache_salt: cacheSalt,
+    ...streamFields,
+    ...accountFields,
+    tools: maybe(
+      z
+        .array(
           z.strictObject({
-            type: z.literal('json_schema'),
-            name: maybe(z.string()),
+            type: z.literal('function'),
+            name: functionName,
             description: maybe(z.string()),
-            schema: jsonSchema,
+            parameters: maybe(jsonSchema),
             strict: flag,
           }),
-        ]),
-      ),
-    }),
-  ),
-  include: maybe(z.array(z.literal('message.output_text.logprobs'))),
-  top_logprobs: maybe(z.int().min(0).max(20)),
-  truncation: maybe(z.literal('disabled')),
-  /** Nothing is kept: what was said before comes with the request. */
-  store: flag,
-  previous_response_id: maybe(z.string()),
-  background: maybe(z.literal(false)),
-});
+        )
+        .max(128)
+        .refine(isSmallEnough, TOO_LARGE),
+    ),
+    tool_choice: maybe(
+      z.union([z.enum(['none', 'auto', 'required']), z.strictObject({ type: z.literal('function'), name: functionName })]),
+    ),
+    parallel_tool_calls: flag,
+    text: maybe(
+      z.strictObject({
+        format: maybe(
+          z.discriminatedUnion('type', [
+            z.strictObject({ type: z.literal('text') }),
+            z.strictObject({ type: z.literal('json_object') }),
+            z.strictObject({
+              type: z.literal('json_schema'),
+              name: maybe(z.string()),
+              description: maybe(z.string()),
+              schema: jsonSchema,
+              strict: flag,
+            }),
+          ]),
+        ),
+      }),
+    ),
+    include: maybe(z.array(z.literal('message.output_text.logprobs'))),
+    top_logprobs: maybe(z.int().min(0).max(20)),
+    truncation: maybe(z.literal('disabled')),
+    /** Nothing is kept: what was said before comes with the request. */
+    store: flag,
+    previous_response_id: maybe(z.string()),
+    background: maybe(z.literal(false)),
+  })
+  .check(streamsOptions);
 export type ResponseBody = z.output<typeof responseBody>;
 
 export const embeddingBody = z.strictObject({

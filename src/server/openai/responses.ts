@@ -155,13 +155,19 @@ function responseOf(id: string, created: number, body: ResponseBody, output: rea
 }
 
 /** What a reply says and calls. */
-function outputOf(served: Served, { tools }: ConversationPlan, body: ResponseBody, reply: HostReply): Item[] {
+async function outputOf(
+  served: Served,
+  { tools }: ConversationPlan,
+  body: ResponseBody,
+  reply: HostReply,
+  { slices }: Asking,
+): Promise<Item[]> {
   const reader = new CallReader();
   const read = tools === null ? { text: reply.text, calls: [] } : reader.read(reply.text);
   const rest = reader.rest();
   const said = read.text + rest.text;
   const calls = [...read.calls, ...rest.calls];
-  const logprobs = withLogprobs(body) ? tokenLogprobs(served.model, reply) : undefined;
+  const logprobs = withLogprobs(body) ? await tokenLogprobs(slices, served.model, reply) : undefined;
   return [...(said === '' && calls.length > 0 ? [] : [message(newId('msg'), statusOf(reply), said, logprobs)]), ...calls.map(callItem)];
 }
 
@@ -169,7 +175,7 @@ export async function respond(context: ServerContext, body: ResponseBody, asking
   using served = await openModel(context, body, asking);
   const plan = await planResponse(context, served, asking, body);
   const [reply] = await allReplies(served, plan.draws, asking);
-  return responseOf(newId('resp'), unixSeconds(), body, outputOf(served, plan, body, reply!), reply);
+  return responseOf(newId('resp'), unixSeconds(), body, await outputOf(served, plan, body, reply!, asking), reply);
 }
 
 const eventOf = (type: string, number: number, value: object): string =>

@@ -6,7 +6,7 @@ import { RequestFailure, unsupported } from '../failures.js';
 import type { Scope } from '../keys.js';
 import { completeChat, streamChat } from './chat.js';
 import { completeText, streamText } from './completions.js';
-import { askingOf, sendEvents, type ServerContext } from './context.js';
+import { askingOf, sendEvents, sendWhole, type ServerContext } from './context.js';
 import { embed } from './embeddings.js';
 import {
   chatBody,
@@ -60,28 +60,31 @@ export function addRoutes(instance: FastifyInstance, context: ServerContext): vo
   app.post('/v1/chat/completions', { ...needs('infer'), schema: { body: chatBody } }, async (request, reply) => {
     const asking = askingOf(context, request);
     if (request.body.stream === true) return sendEvents(context, request, reply, streamChat(context, request.body, asking));
-    return completeChat(context, request.body, asking);
+    return sendWhole(asking, reply, completeChat(context, request.body, asking));
   });
   app.post('/v1/completions', { ...needs('infer'), schema: { body: completionBody } }, async (request, reply) => {
     const asking = askingOf(context, request);
     if (request.body.stream === true) return sendEvents(context, request, reply, streamText(context, request.body, asking));
-    return completeText(context, request.body, asking);
+    return sendWhole(asking, reply, completeText(context, request.body, asking));
   });
   app.post('/v1/responses', { ...needs('infer'), schema: { body: responseBody } }, async (request, reply) => {
     const asking = askingOf(context, request);
     if (request.body.stream === true) return sendEvents(context, request, reply, streamResponse(context, request.body, asking), errorEvent);
-    return respond(context, request.body, asking);
+    return sendWhole(asking, reply, respond(context, request.body, asking));
   });
-  app.post('/inference/v1/generate', { ...needs('infer'), schema: { body: generateBody } }, (request) =>
-    generate(context, request.body, askingOf(context, request)),
-  );
-  app.post('/v1/embeddings', { ...needs('infer'), schema: { body: embeddingBody } }, (request) =>
-    embed(context, request.body, askingOf(context, request)),
-  );
+  app.post('/inference/v1/generate', { ...needs('infer'), schema: { body: generateBody } }, (request, reply) => {
+    const asking = askingOf(context, request);
+    return sendWhole(asking, reply, generate(context, request.body, asking));
+  });
+  app.post('/v1/embeddings', { ...needs('infer'), schema: { body: embeddingBody } }, (request, reply) => {
+    const asking = askingOf(context, request);
+    return sendWhole(asking, reply, embed(context, request.body, asking));
+  });
   for (const prefix of ['', '/v1']) {
-    app.post(`${prefix}/tokenize`, { ...needs('infer'), schema: { body: tokenizeBody } }, (request) =>
-      tokenize(context, request.body, askingOf(context, request)),
-    );
+    app.post(`${prefix}/tokenize`, { ...needs('infer'), schema: { body: tokenizeBody } }, (request, reply) => {
+      const asking = askingOf(context, request);
+      return sendWhole(asking, reply, tokenize(context, request.body, asking));
+    });
     app.post(`${prefix}/detokenize`, { ...needs('infer'), schema: { body: detokenizeBody } }, (request) =>
       detokenize(context, request.body, askingOf(context, request)),
     );

@@ -4,6 +4,7 @@ import type { TokenChance } from '../../engine/addon.js';
 import type { TokenAlternatives } from '../../engine/model.js';
 import type { HostReply, TokenEvent } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
+import type { Slices } from '../slices.js';
 
 export const newId = (kind: string): string => `${kind}-${randomBytes(12).toString('hex')}`;
 export const unixSeconds = (): number => Math.floor(Date.now() / 1000);
@@ -99,24 +100,29 @@ export const sampledChances = ({ tokenIds, logprobs, topLogprobs }: HostReply): 
     ...(topLogprobs !== undefined && { topLogprobs: topLogprobs[i]! }),
   }));
 
-export const tokenLogprobs = (model: HostedModel, reply: HostReply, name: TokenName = tokenText): TokenLogprob[] =>
-  sampledChances(reply).map((chance) => tokenLogprob(model, chance, name));
+export const tokenLogprobs = (slices: Slices, model: HostedModel, reply: HostReply, name: TokenName = tokenText): Promise<TokenLogprob[]> =>
+  slices.map(sampledChances(reply), (chance) => tokenLogprob(model, chance, name));
 
 /** vLLM's: for each token of the prompt the likeliest ones and itself, by their ids; null for the first, which follows nothing. */
 export type PromptLogprobs = readonly (Readonly<Record<string, { logprob: number; rank: number; decoded_token: string }>> | null)[];
 
 /** @param count of likeliest tokens to show of those that there are */
-export const promptLogprobs = (model: HostedModel, alternatives: readonly TokenAlternatives[], count: number): PromptLogprobs => [
-  null,
-  ...alternatives.map(({ tokenId, logprob, rank, top }) =>
+export async function promptLogprobs(
+  slices: Slices,
+  model: HostedModel,
+  alternatives: readonly TokenAlternatives[],
+  count: number,
+): Promise<PromptLogprobs> {
+  const told = await slices.map(alternatives, ({ tokenId, logprob, rank, top }) =>
     Object.fromEntries(
       [...top.slice(0, count).map((chance, i) => ({ ...chance, rank: i + 1 })), { tokenId, logprob, rank }].map((of) => [
         of.tokenId,
         { logprob: finite(of.logprob), rank: of.rank, decoded_token: tokenText(model, of.tokenId) },
       ]),
     ),
-  ),
-];
+  );
+  return [null, ...told];
+}
 
 /** Server-sent events, as OpenAI streams them. */
 export const eventOf = (value: unknown): string => `data: ${JSON.stringify(value)}\n\n`;

@@ -6,7 +6,7 @@ import { allReplies, type Asking } from './replying.js';
 import type { detokenizeBody, GenerateBody, tokenizeBody } from './requests.js';
 import { drawSettings } from './sampling.js';
 import { scorePrompt } from './scoring.js';
-import { nameById, newId, tokenLogprobs, usageOf } from './shapes.js';
+import { nameById, newId, tokenLogprobs, tokenText, usageOf } from './shapes.js';
 
 export async function generate(context: ServerContext, body: GenerateBody, asking: Asking): Promise<object> {
   const { token_ids: tokenIds, sampling_params: sampling } = body;
@@ -15,15 +15,18 @@ export async function generate(context: ServerContext, body: GenerateBody, askin
   const settings = drawSettings(sampling, Math.min(sampling.max_tokens ?? context.mostTokens, context.mostTokens), sampling.logprobs);
   const draws = drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ tokenIds, ...settings, id }));
   const replies = await allReplies(served, draws, asking);
-  return {
-    request_id: body.request_id ?? newId('generate'),
-    choices: replies.map((reply, index) => ({
+  const choices: object[] = [];
+  for (const [index, reply] of replies.entries())
+    choices.push({
       index,
       finish_reason: reply.finish,
       token_ids: [...reply.tokenIds],
-      logprobs: sampling.logprobs === undefined ? null : { content: tokenLogprobs(served.model, reply, nameById) },
-    })),
-    prompt_logprobs: promptCount === undefined ? null : await scorePrompt(served, replies[0]!.promptIds, promptCount, asking.signal),
+      logprobs: sampling.logprobs === undefined ? null : { content: await tokenLogprobs(asking.slices, served.model, reply, nameById) },
+    });
+  return {
+    request_id: body.request_id ?? newId('generate'),
+    choices,
+    prompt_logprobs: promptCount === undefined ? null : await scorePrompt(served, replies[0]!.promptIds, promptCount, asking),
     usage: usageOf(replies),
   };
 }
@@ -37,12 +40,12 @@ export async function tokenize(context: ServerContext, body: z.output<typeof tok
     ? tokenized(served, asking, { text: prompt! })
     : tokenized(served, asking, { messages: conversationOf(messages) }, { addGenerationPrompt: body.add_generation_prompt ?? true }));
   const isBegun = messages === undefined && addBos && bos >= 0;
-  const tokens = [...(isBegun && body.add_special_tokens === false ? ids.subarray(1) : ids)];
+  const tokens = await asking.slices.map(isBegun && body.add_special_tokens === false ? ids.subarray(1) : ids, (id) => id);
   return {
     count: tokens.length,
     max_model_len: model.contextTokens,
     tokens,
-    token_strs: body.return_token_strs === true ? tokens.map((id) => model.detokenize([id], { withControl: true })) : null,
+    token_strs: body.return_token_strs === true ? await asking.slices.map(tokens, (id) => tokenText(model, id)) : null,
   };
 }
 
