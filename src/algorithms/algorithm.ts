@@ -105,6 +105,8 @@ export interface AlgorithmDefinition<Id extends string, Shape extends z.ZodRawSh
   defaults?(stated: Readonly<Record<string, unknown>>): Partial<z.output<z.ZodObject<Shape>>>;
   /** What cannot be trained this way, each sentence beginning with the setting's path. */
   contradictions(settings: WithOwn<SampledSettings, z.output<z.ZodObject<Shape>>>): string[];
+  /** Whether its steps draw accepted rollouts from the replay buffer, those of earlier iterations too. Default: they do not. */
+  readonly replays?: boolean;
   /** Whether an iteration trains from the untrained adapter, and not from the one that sampled. Default: it does not. */
   startsAnew?(settings: WithOwn<AdmissionSettings, z.output<z.ZodObject<Shape>>>): boolean;
   /** Whether the reasoning of a rollout is held against its problem before it is trained on. */

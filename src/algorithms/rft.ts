@@ -77,6 +77,7 @@ function drawTraces({ buffer, settings, iteration, batchSize }: LearningContext)
 export const rft = algorithm({
   id: 'rft',
   title: 'rejection-sampling fine-tuning',
+  replays: true,
   settings: z.object({
     /** ReST-EM (Singh et al. 2024, arXiv 2312.06585 §3): what samples improves, what is trained always begins as the base model. */
     fromBase: z.boolean().default(false).describe('rft: train each iteration anew, from the base model, on what was accepted so far'),

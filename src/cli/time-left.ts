@@ -2,7 +2,7 @@
 import { MAX_USES } from '../algorithms/replay-buffer.js';
 import { forgettingTextCount } from '../evaluation/forgetting.js';
 import type { RunProgress, Stage } from '../training/hooks.js';
-import type { RunSettings } from '../training/settings.js';
+import { replaysRollouts, type RunSettings } from '../training/settings.js';
 
 /** What is known of a run's work before it begins. */
 export interface PlannedWork {
@@ -22,9 +22,10 @@ export interface PlannedWork {
   readonly forgetting?: number;
 }
 
-export function plannedWork({ model, evaluation, sampling, buffer, optimiser, algorithm }: RunSettings): PlannedWork {
-  const rejects = algorithm.id === 'rft';
-  const passingOnly = rejects && buffer.accept === 'passing';
+export function plannedWork(settings: RunSettings): PlannedWork {
+  const { model, evaluation, sampling, buffer, optimiser } = settings;
+  const replays = replaysRollouts(settings);
+  const passingOnly = replays && buffer.accept === 'passing';
   return {
     testSize: evaluation.testSize,
     devSize: evaluation.devSize,
@@ -38,7 +39,7 @@ export function plannedWork({ model, evaluation, sampling, buffer, optimiser, al
           trained: optimiser.stepsPerIteration * optimiser.batchSize,
           ...(buffer.accept === 'references'
             ? {}
-            : { reuse: { uses: MAX_USES, passing: passingOnly, earlier: rejects && buffer.accumulate } }),
+            : { reuse: { uses: MAX_USES, passing: passingOnly, earlier: replays && buffer.accumulate } }),
         }),
     ...(evaluation.forgetting === undefined ? {} : { forgetting: evaluation.forgetting }),
   };

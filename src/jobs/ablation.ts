@@ -13,7 +13,14 @@ import { readEvaluations } from '../run-folder/read-evaluations.js';
 import type { RunResult } from '../training/result.js';
 import { run } from './run.js';
 import { withProfile } from '../training/profile.js';
-import { mergeSettings, resolveSettings, statedPaths, type RunSettings, type RunSettingsInput } from '../training/settings.js';
+import {
+  mergeSettings,
+  replaysRollouts,
+  resolveSettings,
+  statedPaths,
+  type RunSettings,
+  type RunSettingsInput,
+} from '../training/settings.js';
 
 /** What each condition changes. The controls train on something else than verified successes. */
 export const CONDITIONS = {
@@ -187,8 +194,8 @@ const DIFFER: Partial<Record<Condition, string>> = {
 
 /** All settings, without what does nothing beside the others. */
 function decidingSettings(settings: RunSettings): string {
-  const { iterations, algorithm, buffer } = settings;
-  const keepsEarlier = iterations > 1 && algorithm.id === 'rft';
+  const { iterations, buffer } = settings;
+  const keepsEarlier = iterations > 1 && replaysRollouts(settings);
   return canonicalJson(asJson(keepsEarlier ? settings : { ...settings, buffer: { ...buffer, accumulate: true } }));
 }
 

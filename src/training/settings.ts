@@ -346,6 +346,9 @@ export function isResolved(given: RunSettingsInput): given is RunSettings {
   return success && data.profile !== 'auto' && canonicalJson(data as unknown as Json) === canonicalJson(given as unknown as Json);
 }
 
+/** Whether steps draw accepted rollouts from the replay buffer. */
+export const replaysRollouts = (settings: RunSettings): boolean => algorithmOf(settings).replays === true;
+
 /** By number, or all of them: none is left to be chosen. */
 export const layersAreNamed = ({ layers: { choice } }: RunSettings): boolean => /^\d|^all$/.test(choice);
 

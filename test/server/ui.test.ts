@@ -27,6 +27,17 @@ if (!built) console.warn('the page is not built: npm run build:web');
 
 /** Patience, not speed: a busy machine takes as long as it takes. */
 const PATIENCE_MS = 240_000;
+
+/** Of a table, as it is drawn. */
+interface Cell {
+  readonly text: string;
+  readonly left: number;
+  readonly right: number;
+  /** Pixels of its content that are not seen. */
+  readonly beyond: number;
+  /** In quotes. */
+  readonly label: string;
+}
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 (executable === null || !built ? describe.skip : describe)('the page in Chromium', () => {
@@ -354,20 +365,34 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
   );
 
   test(
-    'at 400 pixels the table of runs shows all of each run, and nothing has to be scrolled to',
+    'at 400 pixels the tables of runs, jobs and tiers show all of each row, and nothing has to be scrolled to',
     async () => {
-      await open('#/runs', 'Runs');
       await page.setViewportSize({ width: 400, height: 850 });
-      const cells = await page.evaluate<{ text: string; left: number; right: number; beyond: number; label: string }[]>(
-        `[...document.querySelectorAll('.runs tbody td')].map((cell) => {
+      const labels: string[] = [];
+      const outside: object[] = [];
+      for (const [to, title] of [
+        ['#/runs', 'Runs'],
+        ['#/jobs', 'Jobs'],
+        [`#/runs/${encodeURIComponent(run)}`, /tiny/],
+        ['#/compare?a=plain&b=other', 'Two runs, paired'],
+      ] as const) {
+        await open(to, title);
+        await page.locator('.stacked td[data-label]').first().waitFor();
+        const cells = await page.evaluate<Cell[]>(
+          `[...document.querySelectorAll('.stacked tbody td')].map((cell) => {
           const { left, right } = cell.getBoundingClientRect();
           const beyond = cell.scrollWidth - cell.clientWidth;
           return { text: cell.textContent, left, right, beyond, label: getComputedStyle(cell, '::before').content };
         })`,
-      );
+        );
+        labels.push(...cells.map(({ label }) => label));
+        const isOutside = ({ left, right, beyond }: Cell): boolean =>
+          left < 0 || right > 400 || (right <= left && right !== 0) || beyond > 0;
+        outside.push(...cells.filter(isOutside).map((cell) => ({ to, ...cell })));
+      }
       await page.setViewportSize({ width: 1280, height: 850 });
-      expect(cells.filter(({ label }) => label === '"Change"').length).toBeGreaterThan(0);
-      expect(cells.filter(({ left, right, beyond }) => left < 0 || right > 400 || right <= left || beyond > 0)).toEqual([]);
+      for (const label of ['Change', 'Begun', 'Gained, lost', 'A']) expect(labels).toContain(`"${label}"`);
+      expect(outside).toEqual([]);
     },
     PATIENCE_MS,
   );

@@ -59,18 +59,20 @@ function Compared({ a, b }: { a: string; b: string }): JSX.Element {
         title="By tier"
         note={`The same ${plural(test.n, 'problem')} of both, paired one by one. Not adjusted for the number of tiers.`}
       >
-        <Table caption="accuracy of both runs by tier" head={['Tier', 'A', 'B', 'Gained, lost', 'p']}>
+        <Table caption="accuracy of both runs by tier" className="stacked" head={['Tier', 'A', 'B', 'Gained, lost', 'p']}>
           {value.byTier.map((tier) => (
             <tr key={tier.tier}>
-              <td>{tier.tier}</td>
-              <td>
+              <td class="main-cell">{tier.tier}</td>
+              <td data-label="A">
                 <RateBar rate={tier.a} />
               </td>
-              <td>
+              <td data-label="B">
                 <RateBar rate={tier.b} against={tier.a} />
               </td>
-              <td>{paired.has(tier.tier) ? `+${paired.get(tier.tier)!.gained} −${paired.get(tier.tier)!.lost}` : '–'}</td>
-              <td>{pValue(paired.get(tier.tier)?.p)}</td>
+              <td data-label="Gained, lost">
+                {paired.has(tier.tier) ? `+${paired.get(tier.tier)!.gained} −${paired.get(tier.tier)!.lost}` : '–'}
+              </td>
+              <td data-label="p">{pValue(paired.get(tier.tier)?.p)}</td>
             </tr>
           ))}
         </Table>

@@ -27,7 +27,7 @@ export function JobsPage(): JSX.Element {
       {value === null && error === null && <Waiting what="Reading the queue" />}
       {value !== null && value.data.length === 0 && <Empty title="Nothing was started from here yet." />}
       {value !== null && value.data.length > 0 && (
-        <Table caption="jobs, newest first" className="list" head={['Job', 'State', 'Where it is', 'Begun', 'Ended', '']}>
+        <Table caption="jobs, newest first" className="list stacked" head={['Job', 'State', 'Where it is', 'Begun', 'Ended', '']}>
           {value.data.map((job) => (
             <tr key={job.id}>
               <td class="main-cell">
@@ -36,7 +36,7 @@ export function JobsPage(): JSX.Element {
                   <small>{job.id}</small>
                 </a>
               </td>
-              <td>
+              <td data-label="State">
                 <StateBadge state={job.state} />
                 {job.waitingFor !== null && <small> waits for {job.waitingFor === 'turn' ? 'its turn' : job.waitingFor}</small>}
               </td>
@@ -49,8 +49,8 @@ export function JobsPage(): JSX.Element {
                   </>
                 )}
               </td>
-              <td>{when(job.startedAt)}</td>
-              <td>{when(job.endedAt)}</td>
+              <td data-label="Begun">{when(job.startedAt)}</td>
+              <td data-label="Ended">{when(job.endedAt)}</td>
               <td>
                 <JobButtons job={job} onChange={reload} />
               </td>

@@ -126,24 +126,26 @@ const Tests = ({ run: { testByTier, policies, change, tiers } }: { run: RunDetai
   const cell = (rate: Rate | null, against?: Rate | null): JSX.Element => <RateBar rate={rate} against={against} />;
   return (
     <Panel title="Test problems" note="Before and after, with 95 % intervals; the small line is where it was before.">
-      <Table caption="accuracy on the test problems by tier" head={['Tier', 'Before', 'After', 'Gained, lost', 'p']}>
+      <Table caption="accuracy on the test problems by tier" className="stacked" head={['Tier', 'Before', 'After', 'Gained, lost', 'p']}>
         {testByTier.map(({ tier, before, after }) => (
           <tr key={tier}>
-            <td>
+            <td class="main-cell">
               {tier} <small>{title(tier)}</small>
             </td>
-            <td>{cell(before)}</td>
-            <td>{cell(after, before)}</td>
-            <td>{paired.has(tier) ? `+${paired.get(tier)!.gained} −${paired.get(tier)!.lost}` : '–'}</td>
-            <td>{pValue(paired.get(tier)?.p)}</td>
+            <td data-label="Before">{cell(before)}</td>
+            <td data-label="After">{cell(after, before)}</td>
+            <td data-label="Gained, lost">{paired.has(tier) ? `+${paired.get(tier)!.gained} −${paired.get(tier)!.lost}` : '–'}</td>
+            <td data-label="p">{pValue(paired.get(tier)?.p)}</td>
           </tr>
         ))}
         {policies.map(({ name, ...rate }) => (
           <tr key={`policy ${name}`} class="policy">
-            <td>
+            <td class="main-cell">
               {name} <small>a program without a model</small>
             </td>
-            <td colSpan={4}>{cell(rate)}</td>
+            <td colSpan={4} data-label="Solved">
+              {cell(rate)}
+            </td>
           </tr>
         ))}
       </Table>

@@ -72,7 +72,7 @@ export function RunsPage(): JSX.Element {
           </div>
           <Table
             caption="runs"
-            className="list runs"
+            className="list stacked runs"
             head={[<span class="hidden">compare</span>, 'Run', 'State', 'Started', 'Iterations', 'Before', 'After', 'Change']}
           >
             {shown.map((run) => (
