@@ -1,6 +1,8 @@
 /** Runs on this machine: in a list, and one beside another. */
+import { existsSync, readdirSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
 import { startDifferences } from '../run-folder/manifest.js';
+import { runPaths } from '../run-folder/paths.js';
 import { compareEvaluations, testComparison, type Comparison } from '../run-folder/comparison.js';
 import { readRun, testEvaluation, type LoggedEvaluation, type RunRecord } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
@@ -24,6 +26,12 @@ export interface RunSummary {
   readonly pairedP?: number | null;
 }
 
+/** Whether a run was cut off before its log, while it waited for its witness: it has a manifest, and goes on with the same command. */
+function isNotBegun(folder: string, { manifest }: RunRecord): boolean {
+  const { log, checkpoints } = runPaths(folder);
+  return manifest.result === null && !existsSync(log) && !(existsSync(checkpoints) && readdirSync(checkpoints).length > 0);
+}
+
 export function summariseRun(folder: string): RunSummary {
   let run: RunRecord;
   try {
@@ -40,7 +48,7 @@ export function summariseRun(folder: string): RunSummary {
   return {
     folder,
     runId,
-    ...(run.defects.length > 0
+    ...(run.defects.length > 0 && !isNotBegun(folder, run)
       ? { state: 'damaged', reason: run.defects.join('; ') }
       : { state: run.end === null ? 'unfinished' : 'ended' }),
     model: model.name,

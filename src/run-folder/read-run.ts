@@ -2,7 +2,7 @@
  * A run as its folder tells it, from manifest.json, log.sqlite and, where methods were compared, comparison.json. Whatever can be read is
  * read: an aborted run has no end, a damaged log has fewer records, and both are worth a report that says so.
  */
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
@@ -125,7 +125,6 @@ export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions 
   const manifest = readManifest(folder);
   const taken = new Taken();
   const shown: ShownRollout[] = [];
-  if (manifest.result === null && isNotBegun(folder)) return taken.result(folder, manifest, shown);
   const attempt = (read: (reader: LogReader) => void): void => {
     let reader: LogReader | null = null;
     try {
@@ -148,12 +147,6 @@ export function readRun(folder: string, { rollouts: limit = 0 }: ReadRunOptions 
     });
   }
   return taken.result(folder, manifest, shown);
-}
-
-/** Whether a run was cut off before its log, while it waited for its witness: it has a manifest, and nothing of it is missing. */
-function isNotBegun(folder: string): boolean {
-  const { log, checkpoints } = runPaths(folder);
-  return !existsSync(log) && !(existsSync(checkpoints) && readdirSync(checkpoints).length > 0);
 }
 
 function* rolloutsOf(reader: LogReader, chosen: ReadonlySet<number>): Generator<ShownRollout> {
