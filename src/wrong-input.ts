@@ -20,6 +20,7 @@ const TYPES: Readonly<Record<string, string>> = {
   boolean: 'true or false',
   array: 'a list',
   object: 'an object',
+  record: 'an object',
 };
 
 type Bounded = Extract<z.core.$ZodRawIssue, { code: 'too_small' | 'too_big' }>;
@@ -48,7 +49,8 @@ export function plainWords(issue: z.core.$ZodRawIssue): string | undefined {
   if (issue.code === 'invalid_value') return taken(choice(issue.values), issue.input);
   if (issue.code === 'invalid_union' && Array.isArray(issue.options)) {
     const { discriminator, options, input } = issue as { readonly discriminator?: string; readonly options: unknown[]; input?: unknown };
-    return taken(choice(options), Object(input)[discriminator ?? '']);
+    const named = options.filter((option) => option !== undefined && option !== null); // left out, one of the forms is meant
+    return taken(choice(named), Object(input)[discriminator ?? '']);
   }
   if (issue.code !== 'invalid_type') return undefined;
   const type = TYPES[issue.expected];
@@ -67,11 +69,13 @@ type Issue = z.core.$ZodIssue;
 
 /** Of a value that is none of several forms: what is wrong with it as the one that it comes nearest to, or what all of them take. */
 export function plainIssue(issue: Issue): Issue {
+  if (issue.code === 'invalid_key') return { ...issue, message: issue.issues[0]?.message ?? issue.message };
   if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue;
   const forms = issue.errors.map((issues) => {
     const first = plainIssue(issues[0]!);
     const isOfKind = !issues.some(({ code, path }) => code === 'invalid_value' && path.length > 0);
-    const near = [isOfKind, first.path.length, first.code !== 'invalid_type', Number(first.path[0]) || 0].map(Number);
+    const isOfType = first.code !== 'invalid_type' || first.path.length > 0;
+    const near = [isOfType, isOfKind, first.path.length, first.code !== 'invalid_type', Number(first.path[0]) || 0].map(Number);
     return { first, near };
   });
   const isNearer = (a: readonly number[], b: readonly number[]): boolean => {

@@ -66,7 +66,9 @@ describe('a caller', () => {
   test.each([
     ['no list', 'a cat', 'INVALID_ARGUMENT', 'texts: '],
     ['an empty text', ['a', ''], 'INVALID_ARGUMENT', 'texts.1: an empty text has no embedding'],
-    ['a text that is none', ['a', 7], 'INVALID_ARGUMENT', 'texts.1: '],
+    ['a text that is none', ['a', 7], 'INVALID_ARGUMENT', 'texts.1: expected a text or token ids'],
+    ['a token that is none', ['a', [99_999]], 'INVALID_ARGUMENT', 'texts.1: there is no token 99999'],
+    ['no tokens', [[]], 'INVALID_ARGUMENT', 'texts.0: '],
     ['a text that is too long', ['a', 'long '.repeat(100)], 'CONTEXT_OVERFLOW', 'texts.1: '],
   ])('is told what is wrong with %s', async (_, texts, code, message) => {
     await expect(model.embed(texts as string[])).rejects.toMatchObject({ code, message: expect.stringContaining(message) });

@@ -244,7 +244,7 @@ describe('bodies', () => {
       [{ tools }, 'tools'],
     ] as const) {
       const { status, body: refused } = await send(server, CHAT, { body: { ...body, ...more } });
-      expect([status, refused.error.param, refused.error.message]).toEqual([400, param, expect.stringContaining('131072')]);
+      expect([status, refused.error.param, refused.error.message]).toEqual([400, param, expect.stringContaining('65536')]);
     }
   });
 
