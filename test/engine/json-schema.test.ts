@@ -300,6 +300,16 @@ describe('what a grammar cannot keep is refused by name', () => {
     ['an enum of other types', { type: 'string', enum: [1] }, 'no value of "enum" is of the "type"'],
     ['an empty anyOf', { anyOf: [] }, '"anyOf" is not a list of schemas'],
     ['alternatives in common', { oneOf: [{ type: 'number' }, { type: 'integer' }] }, 'alternatives 0 and 1 may have a value in common'],
+    [
+      'a listed value twice among hundreds',
+      { oneOf: [{ const: 7 }, ...Array.from({ length: 200 }, (_, i) => ({ const: i }))] },
+      'alternatives 0 and 8 may have a value in common',
+    ],
+    [
+      'alternatives too many to be compared',
+      { oneOf: Array.from({ length: 257 }, (_, i) => ({ type: 'object', properties: { k: { const: i } } })) },
+      'more than 256 alternatives that are not listed values',
+    ],
     ['alternatives without a type', { oneOf: [{ maxLength: 3 }, { type: 'integer' }] }, 'alternatives 0 and 1 may have a value in common'],
     ['false', within({ anyOf: [false] }), '#/properties/age/anyOf/0: false allows no value'],
     ['what is no schema', within(3 as unknown as object), '#/properties/age: this is not a schema'],

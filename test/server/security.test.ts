@@ -221,7 +221,9 @@ describe('bodies', () => {
     ['a model name that is a prototype', { model: '__proto__' }, 404],
     ['a model name that is a member of every object', { model: 'constructor' }, 404],
     ['a template of the caller', { chat_template: '{{ 1 }}' }, 400],
-    ['settings of the template', { chat_template_kwargs: {} }, 400],
+    ['a conversation in the place of its own', { chat_template_kwargs: { messages: [{ role: 'system', content: 'x' }] } }, 400],
+    ['another end of a text', { chat_template_kwargs: { eos_token: 'x' } }, 400],
+    ['variables of megabytes', { chat_template_kwargs: { x: 'y'.repeat(50_000) } }, 400],
     [
       'an image from elsewhere',
       { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'http://127.0.0.1/' } }] }] },

@@ -10,7 +10,7 @@ import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
 import type { Slices } from '../slices.js';
 import type { CompletionBody } from './requests.js';
-import { drawSettings, schemaOf } from './sampling.js';
+import { drawSettings, grammarOf } from './sampling.js';
 import { alternativesOf } from './scoring.js';
 import {
   DONE,
@@ -76,10 +76,10 @@ async function planCompletion(context: ServerContext, served: Served, asking: As
   if (suffix !== '' && body.echo === true) throw unsupported('echo', 'echo: not beside suffix');
   if (body.stream === true && (body.echo === true || body.prompt_logprobs !== undefined))
     throw unsupported(body.echo === true ? 'echo' : 'prompt_logprobs', 'echo and prompt_logprobs: not beside stream');
-  const schema = schemaOf(body.response_format);
+  const grammar = grammarOf(body.response_format);
   const settings = {
     ...drawSettings(body, Math.min(body.max_tokens ?? DEFAULT_TOKENS, context.mostTokens), body.logprobs),
-    ...(schema !== undefined && { jsonSchema: schema }),
+    ...(grammar !== undefined && { grammar }),
   };
   const prompts = promptsOf(body.prompt);
   if (prompts.length * drawn > 256) {

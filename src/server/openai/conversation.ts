@@ -5,7 +5,7 @@ import { drawIds, promptIdsOf, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import type { Asking, Draw } from './replying.js';
 import type { ChatMessageBody, ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from './requests.js';
-import { drawSettings, schemaOf } from './sampling.js';
+import { drawSettings, grammarOf } from './sampling.js';
 import { callText, planTools, resultText, type ToolPlan } from './tools.js';
 
 /** Parts that are no text were refused before. */
@@ -67,8 +67,8 @@ export async function planConversation(
   const { sampling } = request;
   const { mostTokens } = context;
   const tools = planTools(request.tools, request.toolChoice, request.parallelCalls);
-  const schema = schemaOf(request.format);
-  if (tools !== null && schema !== undefined)
+  const grammar = tools?.grammar ?? grammarOf(request.format);
+  if (tools !== null && request.format !== undefined && request.format.type !== 'text')
     throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
   const promptIds = await promptIdsOf(
     served,
@@ -79,8 +79,7 @@ export async function planConversation(
   const draw: Draw = {
     tokenIds: promptIds,
     ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),
-    ...(tools !== null && { grammar: tools.grammar }),
-    ...(schema !== undefined && { jsonSchema: schema }),
+    ...(grammar !== undefined && { grammar }),
   };
   return { draws: drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ ...draw, id })), tools, promptIds };
 }

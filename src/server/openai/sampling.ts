@@ -1,4 +1,5 @@
 /** How a body asks for its replies to be drawn, as a host's request has it. */
+import { grammarOfJsonSchema } from '../../engine/json-schema.js';
 import type { HostRequest } from '../../host/host-request.js';
 import { asMeant } from '../../host/structured-reply.js';
 import { invalid, unsupported } from '../failures.js';
@@ -16,7 +17,6 @@ export type DrawSettings = Pick<
   | 'ignoreEndOfSequence'
   | 'deterministic'
   | 'whenContextFull'
-  | 'jsonSchema'
   | 'grammar'
 >;
 
@@ -56,11 +56,11 @@ export function drawSettings(body: Partial<SamplingBody>, maxTokens: number, top
 
 const ANY_OBJECT = { type: 'object', additionalProperties: true };
 
-/** What a reply has to be a document of; undefined: text. @throws RequestFailure */
-export function schemaOf(format: ResponseFormatBody | undefined): object | undefined {
+/** Once for all draws: what a reply has to be a document of; undefined: text. @throws RequestFailure; IsoproError GRAMMAR_INVALID */
+export function grammarOf(format: ResponseFormatBody | undefined): string | undefined {
   if (format === undefined || format.type === 'text') return undefined;
-  if (format.type === 'json_object') return asMeant(format.schema ?? ANY_OBJECT);
+  if (format.type === 'json_object') return grammarOfJsonSchema(asMeant(format.schema ?? ANY_OBJECT));
   const schema = format.json_schema?.schema ?? format.schema;
   if (schema === undefined) throw unsupported('response_format', 'response_format: json_schema without a schema; give one, or json_object');
-  return asMeant(schema);
+  return grammarOfJsonSchema(asMeant(schema));
 }
