@@ -13,7 +13,8 @@ import { encodeModel, synthesizeModel, type SyntheticModel } from '../models/syn
 /** Says what it is told by variables, and in other words where it is told nothing. */
 const TEMPLATE =
   "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}" +
-  "{% if style is defined %}{{ 'Style: ' + style + '.' }}{% endif %}{% if documents is defined %}{% for one in documents %}{{ one['title'] }};{% endfor %}{% endif %}" +
+  "{% if style is defined %}{{ 'Style: ' + style + '.' }}{% endif %}" +
+  "{% if documents is defined %}{% for one in documents %}{{ one['title'] }};{% endfor %}{% endif %}" +
   "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% if enable_thinking %}<think>{% endif %}{% endif %}";
 const FIM = ['<|fim_prefix|>', '<|fim_suffix|>', '<|fim_middle|>'];
 
