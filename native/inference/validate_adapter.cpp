@@ -51,6 +51,7 @@ void checkPair(const GgufFile& adapter, const std::string& target, const GgufTen
 void validateAdapter(const GgufFile& adapter, const ModelInventory& base) {
   if (adapter.metadata().size() > mostEntries) adapter.fail(std::to_string(adapter.metadata().size()) + " metadata entries");
   if (adapter.tensors().size() > mostTensors) adapter.fail(std::to_string(adapter.tensors().size()) + " tensors");
+  if (adapter.text("general.type").value_or("") == "model") adapter.fail("ADAPTER_MISMATCH", "this is a whole model, not an adapter");
   expectText(adapter, "general.type", "adapter");
   expectText(adapter, "adapter.type", "lora");
   const auto architecture = adapter.text("general.architecture");

@@ -142,6 +142,7 @@ AdapterFile readAdapter(const std::string& path) {
   constexpr std::string_view first = ".weight.lora_a", second = ".weight.lora_b";
   const GgufFile file = GgufFile::open(path, "ADAPTER_CORRUPT");
   const auto text = [&](const char* key) { return std::string(file.text(key).value_or("")); };
+  if (file.text("general.type").value_or("") == "model") file.fail("ADAPTER_MISMATCH", "this is a whole model, not an adapter");
   if (text("general.type") != "adapter" || text("adapter.type") != "lora") file.fail("this is not a LoRA adapter");
   const auto alpha = static_cast<float>(file.real("adapter.lora.alpha").value_or(0));
   if (!std::isfinite(alpha)) file.fail("its alpha is not finite");

@@ -78,6 +78,6 @@ export function reportFailure(failure: unknown, json: boolean, command?: string)
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
   if (json) process.stderr.write(`${JSON.stringify({ error: { code: 'NATIVE_FAILURE', message: text } })}\n`);
-  else process.stderr.write(`unexpected failure, please report it:\n${text}\n`);
+  else process.stderr.write(`unexpected failure, please report it:\n${visible(text)}\n`);
   return 1;
 }

@@ -3,13 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { MATMUL_HELP, MATMULS } from '../engine/addon.js';
 import { readJson } from '../files.js';
 import { findAdapter } from '../report/find-adapter.js';
-import { visible } from '../report/hostile-text.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
 import { isLoopback } from '../server/origin.js';
 import { DEFAULT_LIMITS, startServer } from '../server/server.js';
 import { askedBehind, note, SENT_BY_CLIENTS } from './adapter-notes.js';
 import { defineCommand, modelOption } from './command.js';
-import { interruption, printJsonLine, UsageError, write } from './output.js';
+import { interruption, printJsonLine, reportFailure, UsageError, write } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
@@ -204,7 +203,7 @@ export const serveCommand = defineCommand({
         drainSeconds: argv.drain,
         ...(argv.maxTokens !== undefined && { replyTokens: argv.maxTokens }),
       },
-      report: (error) => void process.stderr.write(`${visible(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`),
+      report: (error) => void reportFailure(error, argv.json),
     });
     const served = server.models.entries().map(({ id }) => id);
     const page = argv.runs === undefined ? null : `${server.url}/ui/${isMade ? `#token=${adminKey}` : ''}`;

@@ -2,12 +2,11 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { RUNS } from '../report/find-run.js';
-import { visible } from '../report/hostile-text.js';
 import { hashKey, newKey } from '../server/keys.js';
 import { startServer } from '../server/server.js';
 import { defineCommand, modelOption } from './command.js';
 import { openBrowser } from './open-browser.js';
-import { interruption, printJsonLine, UsageError, write } from './output.js';
+import { interruption, printJsonLine, reportFailure, UsageError, write } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
@@ -55,7 +54,7 @@ export const uiCommand = defineCommand({
         onDownload: ({ downloadedBytes, totalBytes }) => download.update(downloadedBytes, totalBytes === null ? {} : { total: totalBytes }),
       },
       limits: {},
-      report: (error) => void process.stderr.write(`${visible(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`),
+      report: (error) => void reportFailure(error, json),
     });
     const address = `${server.url}/ui/#token=${key}${latest ? '&/latest' : ''}`;
     if (json) printJsonLine({ url: server.url, address, key });

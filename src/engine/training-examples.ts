@@ -105,11 +105,14 @@ export interface NamedExample {
  */
 export async function parseExamples(lines: AsyncIterable<string>): Promise<NamedExample[]> {
   const examples: NamedExample[] = [];
-  for await (const { value, name } of rowsOf(lines)) {
-    const example = parseExample(value, name);
-    examples.push({ example, name, score: (value as { readonly score?: unknown }).score });
-  }
+  for await (const row of rowsOf(lines)) examples.push(exampleOf(row));
   return examples;
+}
+
+/** @throws IsoproError INVALID_ARGUMENT with the row's name */
+export function exampleOf({ value, name }: Row): NamedExample {
+  const example = parseExample(value, name);
+  return { example, name, score: (value as { readonly score?: unknown }).score };
 }
 
 /**

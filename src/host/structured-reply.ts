@@ -44,18 +44,21 @@ export function jsonSchemaOf(schema: z.ZodType): object {
   }
 }
 
+/** At most 200 characters of a reply, quoted; of a longer one its end, where it was cut off. */
+const shown = (text: string): string => JSON.stringify(text.length <= 200 ? text : `…${text.slice(-200)}`);
+
 /** @throws IsoproError REPLY_INVALID where the reply was cut off, or breaks a rule that no grammar keeps */
 export async function objectOf<Schema extends z.ZodType>(schema: Schema, reply: HostReply): Promise<z.output<Schema>> {
   let value: unknown;
   try {
     value = JSON.parse(reply.text);
   } catch (cause) {
-    throw new IsoproError('REPLY_INVALID', `the reply ended after ${reply.tokenIds.length} tokens and is no whole value of the schema`, {
-      cause,
-    });
+    const what = `the reply ended after ${reply.tokenIds.length} tokens and is no whole value of the schema`;
+    throw new IsoproError('REPLY_INVALID', `${what}: ${shown(reply.text)}`, { cause });
   }
   const result = await schema.safeParseAsync(value);
   if (result.success) return result.data;
-  const problems = result.error.issues.map((issue) => [...issue.path, issue.message].join(': '));
-  throw new IsoproError('REPLY_INVALID', `the reply breaks a rule of the schema: ${problems.join('; ')}`, { cause: result.error });
+  const problems = result.error.issues.map((issue) => [...issue.path, issue.message].join(': ')).join('; ');
+  const what = `the reply breaks a rule of the schema: ${problems}; it was ${shown(reply.text)}`;
+  throw new IsoproError('REPLY_INVALID', what, { cause: result.error });
 }

@@ -8,7 +8,7 @@ import { fineTune, LEARNING_RATES, likelihood, optimiserOf, stepsOf } from '../e
 import type { Model } from '../engine/model.js';
 import { seed, type Seed } from '../engine/seed.js';
 import { createTrainer } from '../engine/trainer.js';
-import { parseExamples, tokenisedExamples } from '../engine/training-examples.js';
+import { exampleOf, tokenisedExamples } from '../engine/training-examples.js';
 
 export interface TrainStep {
   readonly step: number;
@@ -93,10 +93,8 @@ export async function trainAdapter(model: Model, options: TrainAdapterOptions): 
     throw new IsoproError('INVALID_ARGUMENT', `options.out: ${valid.out} is there already`, {
       remedy: 'Give another path, or `overwrite: true`, which replaces the file.',
     });
-  const rows = (async function* () {
-    for (const row of valid.examples) yield JSON.stringify(row);
-  })();
-  const { sequences, tooLong } = tokenisedExamples(await parseExamples(rows), model, Math.min(valid.maxTokens, model.info.trainedContext));
+  const examples = valid.examples.map((value, at) => exampleOf({ value, name: `options.examples[${at}]` }));
+  const { sequences, tooLong } = tokenisedExamples(examples, model, Math.min(valid.maxTokens, model.info.trainedContext));
   const steps = stepsOf(sequences.length, batchSize, epochs);
   await using trainer = await createTrainer(model, {
     seed: valid.seed,

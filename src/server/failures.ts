@@ -34,7 +34,7 @@ export class RequestFailure extends Error {
     { param, code, retryAfter }: FailureDetails = {},
   ) {
     super(message);
-    this.param = param ?? null;
+    this.param = param || null; // the body as a whole is no member
     this.code = code ?? null;
     this.retryAfter = retryAfter;
   }

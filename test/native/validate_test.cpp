@@ -236,7 +236,7 @@ TEST(validate_adapters_are_held_against_their_base) {
   validate(adapter());
   const Refusal refusals[] = {
       entryRefused("general.type", 1u, "ADAPTER_CORRUPT", "not a text"),
-      entryRefused("general.type", std::string("model"), "ADAPTER_CORRUPT", "general.type"),
+      entryRefused("general.type", std::string("model"), "ADAPTER_MISMATCH", "a whole model"),
       entryRefused("general.architecture", std::string("qwen2"), "ADAPTER_MISMATCH", "qwen2"),
       entryRefused("adapter.type", std::string("dora"), "ADAPTER_CORRUPT", "dora"),
       entryRefused("adapter.lora.alpha", 8u, "ADAPTER_CORRUPT", "alpha"),

@@ -95,7 +95,10 @@ test('a program trains the same adapter from the same rows', async () => {
   expect(steps).toEqual(Array.from({ length: 40 }, (_, i) => i + 1));
   expect(readFileSync(file('program.gguf'))).toEqual(readFileSync(file('whole.gguf')));
   const refused = (changes: object) => trainAdapter(model, { examples, out: file('none.gguf'), ...changes });
-  await expect(refused({ examples: [{ prompt: 3 }] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  await expect(refused({ examples: [examples[0], { prompt: 3 }] })).rejects.toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: expect.stringContaining('options.examples[1]: '),
+  });
   await expect(refused({ examples: [] })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
   await expect(refused({ signal: AbortSignal.abort(new Error('enough')) })).rejects.toMatchObject({ code: 'ABORTED' });
   expect(existsSync(file('none.gguf'))).toBe(false);
