@@ -5,7 +5,7 @@ import { ablateEmbedded } from '../embedded/ablation.js';
 import { ablationText } from './ablate-table.js';
 import { defineCommand } from './command.js';
 import { tell } from './job-channel.js';
-import { interrupted, interruption, printJson } from './output.js';
+import { interrupted, interruption, print, printJson } from './output.js';
 import { RunScreen } from './run-screen.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
 
@@ -54,6 +54,6 @@ export const ablateCommand = defineCommand({
     const result = { ...runs, embedded };
     await writeFileAtomically(path.join(argv.out, 'ablation.json'), [Buffer.from(`${JSON.stringify(result, null, 2)}\n`)]);
     if (argv.json) printJson(result);
-    else process.stdout.write(ablationText(runs, embedded));
+    else print(ablationText(runs, embedded));
   },
 });

@@ -2,6 +2,7 @@
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import type { FoundAdapter } from '../report/find-adapter.js';
 import { isDataFile } from '../tasks/data/read-rows.js';
+import { printNote } from './output.js';
 
 /** What a run set around every question that its adapter was trained on; null where that was nothing, or no run is known. */
 export function askedBehind(
@@ -31,5 +32,5 @@ export const cannotRead = (model: string, task: string): string | null =>
     : null;
 
 export const note = (text: string | null): void => {
-  if (text !== null) process.stderr.write(`${text}\n`);
+  if (text !== null) printNote(`${text}\n`);
 };

@@ -6,7 +6,7 @@ import { observe, policyOf, setProbation, type Observation } from '../registry/c
 import { aliasText } from '../registry/names.js';
 import type { AliasState } from '../registry/state.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import {
   aliasOf,
@@ -90,7 +90,7 @@ export const adaptersCanaryCommand = defineCommand({
       }
       if (seen.moved !== null) process.exitCode = ROLLED_BACK;
       if (seen.decision.decision === 'invalid') process.exitCode = 1;
-      return json ? printJson(seen) : void process.stdout.write(observationText(seen));
+      return json ? printJson(seen) : void print(observationText(seen));
     }
     const before = (await registry.read()).state.alias(name.slot, name.alias);
     if (end) await setProbation(registry, { ...name, terms: null, reason });
@@ -101,6 +101,6 @@ export const adaptersCanaryCommand = defineCommand({
     const { state } = await registry.read();
     const [named, previous] = [state.alias(name.slot, name.alias), state.before(name.slot, name.alias)];
     if (json) return printJson({ ...named, before: previous });
-    process.stdout.write(stateText(aliasText(name.slot, name.alias), named, previous));
+    print(stateText(aliasText(name.slot, name.alias), named, previous));
   },
 });

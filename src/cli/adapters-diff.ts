@@ -4,7 +4,7 @@ import { nameOf } from '../registry/record.js';
 import { lookUp, unresolvedError } from '../registry/resolve.js';
 import type { Entry, RegistryState } from '../registry/state.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { print, printJson } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
 interface Difference {
@@ -45,9 +45,9 @@ export const adaptersDiffCommand = defineCommand({
     const found = differences(a.record as unknown as Json, b.record as unknown as Json);
     const names = [a, b].map(({ record, id }) => nameOf(record, id));
     if (json) return printJson({ one: { id: a.id, name: names[0] }, other: { id: b.id, name: names[1] }, differences: found });
-    process.stdout.write(`${label(names[0]!, 80)} and ${label(names[1]!, 80)}\n`);
-    if (found.length === 0) return void process.stdout.write('do not differ\n');
+    print(`${label(names[0]!, 80)} and ${label(names[1]!, 80)}\n`);
+    if (found.length === 0) return void print('do not differ\n');
     const text = (value: Json | null): string => label(typeof value === 'string' ? value : JSON.stringify(value), 70);
-    for (const { member, one: x, other: y } of found) process.stdout.write(`${label(member, 80)}: ${text(x)} -> ${text(y)}\n`);
+    for (const { member, one: x, other: y } of found) print(`${label(member, 80)}: ${text(x)} -> ${text(y)}\n`);
   },
 });

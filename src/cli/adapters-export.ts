@@ -2,7 +2,7 @@ import { ADAPTER_FORMATS, convertAdapter } from '../engine/adapter-files.js';
 import { resolveModel } from '../engine/model-files.js';
 import { nameAdapter, requireBase } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { print, printJson } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
 export const adaptersExportCommand = defineCommand({
@@ -53,6 +53,6 @@ export const adaptersExportCommand = defineCommand({
       ...(baseModel === undefined ? {} : { baseModel }),
     });
     if (json) printJson({ out, format, sha256 });
-    else process.stdout.write(`${out}  sha256 ${sha256}${format === 'peft' ? ' of adapter_model.safetensors' : ''}\n`);
+    else print(`${out}  sha256 ${sha256}${format === 'peft' ? ' of adapter_model.safetensors' : ''}\n`);
   },
 });

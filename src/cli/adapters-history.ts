@@ -7,7 +7,7 @@ import { aliasesAt, checkHistory, movesOf, proveAt, type Move, type ProvenHistor
 import { aliasText } from '../registry/names.js';
 import type { AliasMap } from '../registry/state.js';
 import { defineCommand } from './command.js';
-import { printJson, printJsonLine, UsageError } from './output.js';
+import { print, printJson, printJsonLine, UsageError } from './output.js';
 import { aliasOf, aliasOption, registryOf, registryOption, timeOf, timeText } from './registry-flags.js';
 
 export const adaptersHistoryCommand = defineCommand({
@@ -36,20 +36,20 @@ export const adaptersHistoryCommand = defineCommand({
     if (check !== undefined) {
       if (at !== undefined || proof !== undefined) throw new UsageError('--check reads a proof: leave out --at and --proof.');
       const key = readTrustedKey(flags.key ?? publicKeyFile(isoproHome()));
-      return print(checkHistory(readJson(check), key), only, json);
+      return printHistory(checkHistory(readJson(check), key), only, json);
     }
     if (at === undefined && proof !== undefined) throw new UsageError('--proof goes with --at.');
     const registry = registryOf(flags);
     if (at === undefined) {
       const moves = movesOf(await registry.read()).filter(({ alias }) => only === null || alias === only);
       if (json) return moves.forEach((move) => printJsonLine({ ...move, time: timeText(move.timeUs) }));
-      return void process.stdout.write(moves.length === 0 ? 'Nothing was moved.\n' : moves.map(moveText).join(''));
+      return void print(moves.length === 0 ? 'Nothing was moved.\n' : moves.map(moveText).join(''));
     }
     const time = timeOf(at);
     if (proof === undefined) {
       const aliases = aliasesAt(await registry.read(), time).filter(([alias]) => only === null || alias === only);
       if (json) return printJson({ at: timeText(time), aliases: Object.fromEntries(aliases) });
-      return void process.stdout.write(mapText(aliases));
+      return void print(mapText(aliases));
     }
     requireTarget(proof);
     const proven = await proveAt(registry, time);
@@ -58,7 +58,7 @@ export const adaptersHistoryCommand = defineCommand({
     } catch (cause) {
       throw unwritable(proof, cause);
     }
-    print(checkHistory(proven, readTrustedKey(flags.key ?? publicKeyFile(isoproHome()))), only, json);
+    printHistory(checkHistory(proven, readTrustedKey(flags.key ?? publicKeyFile(isoproHome()))), only, json);
   },
 });
 
@@ -73,12 +73,12 @@ const moveText = ({ alias, from, to, cause, gate, forced, reason, timeUs }: Move
   return `${timeText(timeUs)}  ${label(alias, 200)}  ${from?.slice(0, 12) ?? 'base'} -> ${to?.slice(0, 12) ?? 'base'}  ${by}${why}\n`;
 };
 
-function print({ notBeforeUs, notAfterUs, aliases, moves }: ProvenHistory, only: string | null, json: boolean): void {
+function printHistory({ notBeforeUs, notAfterUs, aliases, moves }: ProvenHistory, only: string | null, json: boolean): void {
   const wanted = aliases.filter(([alias]) => only === null || alias === only);
   const between = moves.filter(({ alias }) => only === null || alias === only);
   const from = notBeforeUs === null ? null : timeText(notBeforeUs);
   if (json) return printJson({ holds: true, from, to: timeText(notAfterUs), aliases: Object.fromEntries(wanted), moves: between });
-  process.stdout.write(
+  print(
     `proved by heads of ${from ?? 'before everything'} and ${timeText(notAfterUs)}\n${mapText(wanted)}` +
       (between.length === 0 ? 'nothing was moved between the two\n' : `moved between the two:\n${between.map(moveText).join('')}`),
   );

@@ -2,7 +2,7 @@ import { inspectAdapter, type AdapterInspection } from '../engine/adapter-files.
 import { nameAdapter } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
 import { registryOf, registryOption } from './registry-flags.js';
-import { printJson } from './output.js';
+import { print, printJson } from './output.js';
 import { formatNumber } from './quantities.js';
 
 type Module = AdapterInspection['modules'][number];
@@ -31,7 +31,7 @@ function ranges(layers: readonly number[]): string {
 function printTable(head: readonly string[], rows: readonly (readonly string[])[]): void {
   const widths = head.map((cell, column) => Math.max(cell.length, ...rows.map((row) => row[column]!.length)));
   for (const row of [head, ...rows])
-    process.stdout.write(
+    print(
       `${row
         .map((cell, column) => cell.padEnd(widths[column]!))
         .join('  ')
@@ -71,8 +71,8 @@ export const adaptersInspectCommand = defineCommand({
       ['base', known.length === 0 ? 'not said' : known.join(', ')],
       ['adapts', `${modules.length} matrices in ${layers.length} layers (${ranges(layers)}), ${parameters} parameters`],
     ];
-    for (const [key, value] of lines) process.stdout.write(`${key!.padEnd(8)} ${value}\n`);
-    process.stdout.write('\n');
+    for (const [key, value] of lines) print(`${key!.padEnd(8)} ${value}\n`);
+    print('\n');
     const cells = (group: readonly Module[]): string[] => [
       list(group.map(({ rank }) => rank)),
       list(group.map(({ alpha }) => alpha)),
@@ -92,6 +92,6 @@ export const adaptersInspectCommand = defineCommand({
         [...kinds].map(([kind, group]) => [kind, ranges(layersOf(group)), ...cells(group)]),
       );
     }
-    if (modules.every(({ norm }) => norm === 0)) process.stdout.write('\nThe adapter changes nothing: every B A is 0.\n');
+    if (modules.every(({ norm }) => norm === 0)) print('\nThe adapter changes nothing: every B A is 0.\n');
   },
 });

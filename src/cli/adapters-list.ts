@@ -4,7 +4,7 @@ import { terminalStyle } from '../report/terminal-style.js';
 import { aliasText } from '../registry/names.js';
 import { nameOf } from '../registry/record.js';
 import { defineCommand } from './command.js';
-import { printJsonLine } from './output.js';
+import { print, printJsonLine } from './output.js';
 import { registryOf, registryOption, timeText } from './registry-flags.js';
 
 export const adaptersListCommand = defineCommand({
@@ -29,7 +29,7 @@ export const adaptersListCommand = defineCommand({
           record,
         }),
       );
-    if (entries.length === 0) return void process.stdout.write('Nothing is published here.\n');
+    if (entries.length === 0) return void print('Nothing is published here.\n');
     const rows = entries.map(({ id, record, publishedUs, withdrawn, collected }) => [
       label(nameOf(record, id), 60),
       label(namesOf(id).join(', ') || '–', 60),
@@ -38,10 +38,8 @@ export const adaptersListCommand = defineCommand({
       withdrawn !== null ? 'withdrawn' : collected ? 'bytes deleted' : 'there',
       label(record.evidence[0]?.description ?? '–', 90),
     ]);
-    process.stdout.write(
-      `${listTable(['name', 'aliases', 'published', 'rank', 'state', 'evidence'], rows, terminalStyle(process.stdout))}\n`,
-    );
+    print(`${listTable(['name', 'aliases', 'published', 'rank', 'state', 'evidence'], rows, terminalStyle(process.stdout))}\n`);
     const base = state.aliases.filter(({ current }) => current === null).map(({ slot, alias }) => aliasText(slot, alias));
-    if (base.length > 0) process.stdout.write(`\nrolled back to the base without an adapter: ${base.join(', ')}\n`);
+    if (base.length > 0) print(`\nrolled back to the base without an adapter: ${base.join(', ')}\n`);
   },
 });

@@ -3,7 +3,7 @@ import { requireTarget } from '../files.js';
 import { resolveModel } from '../engine/model-files.js';
 import { nameAdapter, requireBase } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { formatBytes } from './quantities.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -62,6 +62,6 @@ export const adaptersMergeCommand = defineCommand({
     const types = Object.entries(written.types)
       .map(([name, count]) => `${count} ${name}`)
       .join(', ');
-    process.stdout.write(`${out}  ${formatBytes(written.bytes)}, tensors: ${types}\nsha256 ${written.sha256}\n`);
+    print(`${out}  ${formatBytes(written.bytes)}, tensors: ${types}\nsha256 ${written.sha256}\n`);
   },
 });

@@ -7,7 +7,7 @@ import { decideGate, openGate, type GateTrials } from '../registry/gates.js';
 import { aliasText, CHAMPION } from '../registry/names.js';
 import { lookUp, unresolvedError } from '../registry/resolve.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import {
   aliasOf,
@@ -176,7 +176,7 @@ export const adaptersPromoteCommand = defineCommand({
       if (json && way === 'open') return printJson(begun);
       const against = begun.incumbent ?? 'the base without an adapter';
       const spent = `attempt ${begun.attempt}, alpha ${begun.alpha.toFixed(6)}`;
-      if (!json) process.stdout.write(`gate ${gate}: ${id}\nagainst ${against}\n${spent}\nseed ${begun.seed}\n`);
+      if (!json) print(`gate ${gate}: ${id}\nagainst ${against}\n${spent}\nseed ${begun.seed}\n`);
       if (way === 'open') return;
     }
     let decision: GateDecision | null = null;
@@ -192,7 +192,7 @@ export const adaptersPromoteCommand = defineCommand({
     }
     if (decision !== null) {
       const { decision: word, reasons, blocks } = decision;
-      if (!json) process.stdout.write(`${word} after ${blocks} problems\n${reasons.map((each) => `  ${each}\n`).join('')}`);
+      if (!json) print(`${word} after ${blocks} problems\n${reasons.map((each) => `  ${each}\n`).join('')}`);
       if (word !== 'accepted') {
         if (json) printJson({ gate, decision, moved: null });
         process.exitCode = NOT_ACCEPTED;
@@ -212,6 +212,6 @@ export const adaptersPromoteCommand = defineCommand({
       ...(transaction === undefined ? {} : { transaction }),
     });
     if (json) return printJson({ gate: gate ?? null, decision, moved });
-    process.stdout.write(`${moved.alias}: ${moved.from ?? 'nothing'} -> ${moved.to}${force ? ' (by force)' : ''}\n`);
+    print(`${moved.alias}: ${moved.from ?? 'nothing'} -> ${moved.to}${force ? ' (by force)' : ''}\n`);
   },
 });

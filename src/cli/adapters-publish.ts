@@ -3,7 +3,7 @@ import { findAdapter } from '../report/find-adapter.js';
 import type { Published, Registry } from '../registry/registry.js';
 import { aliasText, CHAMPION } from '../registry/names.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { print, printJson, UsageError } from './output.js';
 import { aliasOf, aliasOption, clockOption, registryOf, registryOption } from './registry-flags.js';
 
 export const adaptersPublishCommand = defineCommand({
@@ -39,7 +39,7 @@ export const adaptersPublishCommand = defineCommand({
     if (json) return printJson({ ...published, alias: place === null ? null : aliasText(place.slot, place.alias) });
     const { name, id, isNew } = published;
     const named = place === null ? '' : ` as ${aliasText(place.slot, place.alias)}`;
-    process.stdout.write(`${name}${named}${isNew ? '' : ' (published before)'}\nid ${id}\n`);
+    print(`${name}${named}${isNew ? '' : ' (published before)'}\nid ${id}\n`);
   },
 });
 

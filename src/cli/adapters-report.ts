@@ -1,6 +1,6 @@
 import { requireTarget } from '../files.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { print, printJson } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
 export const adaptersReportCommand = defineCommand({
@@ -18,6 +18,6 @@ export const adaptersReportCommand = defineCommand({
     const { writeRegistryPage } = await import('../report/registry-page.js');
     await writeRegistryPage(registryOf(flags), out, { title });
     if (json) printJson({ out });
-    else process.stdout.write(`${out}\n`);
+    else print(`${out}\n`);
   },
 });

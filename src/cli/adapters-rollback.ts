@@ -4,7 +4,7 @@ import { readJson } from '../files.js';
 import { rollbackByEvidence, type RollbackRequest } from '../registry/gates.js';
 import type { Moved } from '../registry/registry.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { print, printJson } from './output.js';
 import { aliasOf, aliasOption, clockOption, registryOf, registryOption } from './registry-flags.js';
 
 /** The evidence does not ask for it. */
@@ -44,9 +44,9 @@ export const adaptersRollbackCommand = defineCommand({
       ({ moved } = found);
       if (moved === null) process.exitCode = NOT_SHOWN;
       if (json) return printJson(found);
-      process.stdout.write(`${found.decision.decision}\n${found.decision.reasons.map((each) => `  ${each}\n`).join('')}`);
+      print(`${found.decision.decision}\n${found.decision.reasons.map((each) => `  ${each}\n`).join('')}`);
       if (moved === null) return;
     }
-    process.stdout.write(`${moved.alias}: ${moved.from} -> ${moved.to ?? 'the base without an adapter'}\n`);
+    print(`${moved.alias}: ${moved.from} -> ${moved.to ?? 'the base without an adapter'}\n`);
   },
 });

@@ -1,7 +1,7 @@
 import { label } from '../report/hostile-text.js';
 import { collectGarbage, repairRegistry, validateRegistry, type Defect } from '../registry/upkeep.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { print, printJson } from './output.js';
 import { formatBytes } from './quantities.js';
 import { clockOption, registryOf, registryOption } from './registry-flags.js';
 
@@ -23,7 +23,7 @@ export const adaptersValidateCommand = defineCommand({
     if (json) return printJson({ ...counts, defects });
     const { records, adapters, aliases, gates } = counts;
     const read = `${records} records, ${adapters} adapters, ${aliases} aliases, ${gates} gates`;
-    process.stdout.write(defects.length === 0 ? `sound: ${read}\n` : lines(defects));
+    print(defects.length === 0 ? `sound: ${read}\n` : lines(defects));
   },
 });
 
@@ -39,7 +39,7 @@ export const adaptersRepairCommand = defineCommand({
   handler: async ({ json, ...flags }) => {
     const repaired = await repairRegistry(registryOf(flags));
     if (json) return printJson({ repaired });
-    process.stdout.write(repaired.length === 0 ? 'nothing to put right\n' : lines(repaired).replaceAll(' (repair)', ': put right'));
+    print(repaired.length === 0 ? 'nothing to put right\n' : lines(repaired).replaceAll(' (repair)', ': put right'));
   },
 });
 
@@ -62,8 +62,6 @@ export const adaptersGcCommand = defineCommand({
     if (json) return printJson({ ...collected, dryRun });
     const { files, ids, bytes } = collected;
     const what = `${files.length} files that no record knows, the bytes of ${ids.length} adapters: ${formatBytes(bytes)}`;
-    process.stdout.write(
-      `${dryRun ? 'would delete' : 'deleted'} ${what}\n${[...files, ...ids].map((each) => `${label(each, 120)}\n`).join('')}`,
-    );
+    print(`${dryRun ? 'would delete' : 'deleted'} ${what}\n${[...files, ...ids].map((each) => `${label(each, 120)}\n`).join('')}`);
   },
 });

@@ -3,7 +3,7 @@ import { resolveModel } from '../engine/model-files.js';
 import { baseNameOf, baseSha256Of, nameAdapter } from '../report/named-adapter.js';
 import { askedBehind, note as tell, SENT_BY_CLIENTS } from './adapter-notes.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { print, printJson, UsageError } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
 export const adaptersUseCommand = defineCommand({
@@ -37,6 +37,6 @@ export const adaptersUseCommand = defineCommand({
     const prepared = await prepareAdapter({ ...request, ...(modelSha256 === undefined ? {} : { modelSha256 }) });
     if (json) return printJson({ for: program, model: path, ...prepared });
     const { files, commands, note } = prepared;
-    process.stdout.write(`wrote ${files.join('\n      ')}\n\n${commands.join('\n')}\n\n${note}\n`);
+    print(`wrote ${files.join('\n      ')}\n\n${commands.join('\n')}\n\n${note}\n`);
   },
 });

@@ -1,6 +1,6 @@
 import { benchGate, SCENARIOS } from '../../bench/gate.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { print, printJson, UsageError } from './output.js';
 import { readSeed } from './tasks-generate.js';
 
 const percent = (share: number): string => `${(100 * share).toFixed(1)} %`.padStart(9);
@@ -31,7 +31,7 @@ export const benchGateCommand = defineCommand({
       ({ effect, problems, power: of, naive, peeking }) =>
         `${effect.toFixed(2).padStart(6)}${String(problems).padStart(10)}${percent(of)}${percent(naive)}${percent(peeking)}\n`,
     );
-    process.stdout.write(
+    print(
       `campaigns in which a candidate that is no better was promoted (bound of the default: ${percent(result.bound).trim()})\n` +
         `${' '.repeat(10)}${SCENARIOS.map((scenario) => scenario.padStart(11)).join('')}\n${rows.join('')}` +
         `one that is better, promoted\neffect  problems  default    naive  peeking\n${power.join('')}`,

@@ -1,6 +1,6 @@
 import { benchInstall } from '../../bench/install.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { formatBytes } from './quantities.js';
 
@@ -18,7 +18,7 @@ export const benchInstallCommand = defineCommand({
     if (json) return printJson(result);
     for (const form of ['full', 'light', 'source'] as const) {
       const { seconds, bytes } = result[form];
-      process.stdout.write(`${form.padEnd(7)} ${seconds.toFixed(0).padStart(4)} s  ${formatBytes(bytes)}\n`);
+      print(`${form.padEnd(7)} ${seconds.toFixed(0).padStart(4)} s  ${formatBytes(bytes)}\n`);
     }
   },
 });

@@ -1,6 +1,6 @@
 import { benchKernels } from '../../bench/kernels.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { printJson, printNote } from './output.js';
 
 export const benchKernelsCommand = defineCommand({
   command: 'kernels',
@@ -24,7 +24,7 @@ export const benchKernelsCommand = defineCommand({
       threads,
       rounds,
       onRow: (row) =>
-        process.stderr.write(
+        printNote(
           `${row.op.padEnd(3)} ${row.type.padEnd(6)} ${String(row.tokens).padStart(5)} tokens  ours ${rate(row.gflops)}  by to_float ` +
             `${rate(row.toFloat)}  openblas ${rate(row.openblas)}  out_prod ${rate(row.ggmlOutProd)} GFLOP/s\n`,
         ),

@@ -1,6 +1,6 @@
 import type { CommandModule } from 'yargs';
 import { benchLog } from '../../bench/log.js';
-import { printJson, UsageError } from './output.js';
+import { print, printJson, UsageError } from './output.js';
 import { formatBytes } from './quantities.js';
 
 export const benchLogCommand: CommandModule<object, { records: number; json: boolean }> = {
@@ -14,7 +14,7 @@ export const benchLogCommand: CommandModule<object, { records: number; json: boo
     if (!Number.isSafeInteger(records) || records < 100) throw new UsageError('--records takes a whole number from 100');
     const result = await benchLog(records);
     if (json) return printJson(result);
-    process.stdout.write(
+    print(
       `appended  ${result.appendedPerSecond} records/s (single process, with MAC: ${result.singleProcess.appendedPerSecond})\n` +
         `verified  ${result.verifiedPerSecond} records/s (single process, with MAC: ${result.singleProcess.verifiedPerSecond})\n` +
         `          ${result.records} records of ${result.bytesPerRecord} bytes in the file; memory grew by ` +

@@ -4,7 +4,7 @@ import { benchTaskLoop } from '../../bench/task-loop.js';
 import { resolveModel } from '../engine/model-files.js';
 import { resolveSettings } from '../training/settings.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { print, printJson, printNote, UsageError } from './output.js';
 import { formatBytes } from './quantities.js';
 
 const shown = (resident: Resident | null): string =>
@@ -58,16 +58,16 @@ export const benchLoopCommand = defineCommand({
       seed: 0n,
       threads: argv.threads,
       onStage: ({ iteration, stage, seconds, resident }) =>
-        process.stderr.write(`  ${iteration} ${stage.padEnd(15)} ${seconds.toFixed(1).padStart(6)} s  ${shown(resident)}\n`),
+        printNote(`  ${iteration} ${stage.padEnd(15)} ${seconds.toFixed(1).padStart(6)} s  ${shown(resident)}\n`),
       onIteration: ({ iteration, samplingSeconds, trainingSeconds, sampledTokensPerSecond, trainedTokensPerSecond, boundaryBytes }) =>
-        process.stderr.write(
+        printNote(
           `iteration ${iteration}  sampling ${samplingSeconds.toFixed(1)} s (${sampledTokensPerSecond.toFixed(1)} tokens/s)  training ` +
             `${trainingSeconds.toFixed(1)} s (${trainedTokensPerSecond.toFixed(1)} tokens/s)  ${formatBytes(boundaryBytes)} of kept ` +
             `boundaries\n`,
         ),
     });
     if (argv.json) return printJson(result);
-    process.stdout.write(
+    print(
       `at most ${formatBytes(result.peakRssBytes)} resident, loading included; afterwards ${shown(result.peak)}\nanonymous memory ` +
         `without kept boundaries grew by ${result.growth === null ? 'an unknown amount' : formatBytes(Math.max(0, result.growth))} from ` +
         `first to last iteration\n`,
@@ -112,7 +112,7 @@ async function taskLoop(task: string, argv: TaskLoopArguments): Promise<void> {
   );
   const { prompts, sampled, trained } = result.tokens;
   const { loaded, sampled: after, trained: stepped, evaluated } = result.memory;
-  process.stdout.write(
+  print(
     `${rows.join('')}${result.passed} of ${result.replies} replies passed; ` +
       `${prompts} tokens of prompts, ${sampled} sampled, ${trained} trained on\n` +
       `loaded: ${shown(loaded)}\nsampled: ${shown(after)}\ntrained: ${shown(stepped)}\nevaluated: ${shown(evaluated)}\n` +

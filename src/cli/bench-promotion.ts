@@ -1,6 +1,6 @@
 import { findRun } from '../report/find-run.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson, printNote } from './output.js';
 import { readCount, readSeed } from './tasks-generate.js';
 
 export const benchPromotionCommand = defineCommand({
@@ -42,12 +42,12 @@ export const benchPromotionCommand = defineCommand({
       canaryProblems: readCount('canary-problems', canaryProblems, 1),
       requests: readCount('requests', requests, 2),
       signal: interruption(),
-      onStage: ({ stage, seconds, said }) => process.stderr.write(`${stage.padEnd(34)}${seconds.toFixed(2).padStart(8)} s  ${said}\n`),
+      onStage: ({ stage, seconds, said }) => printNote(`${stage.padEnd(34)}${seconds.toFixed(2).padStart(8)} s  ${said}\n`),
       ...(run === undefined ? {} : { trained: findRun(run) }),
       ...(threads === undefined ? {} : { threads }),
     });
     if (result.inUse !== result.promoted) process.exitCode = 1;
     if (json) return printJson(result);
-    process.stdout.write(`${result.report}\n`);
+    print(`${result.report}\n`);
   },
 });

@@ -2,7 +2,7 @@ import { benchModel } from '../../bench/models.js';
 import { benchRollout } from '../../bench/rollout.js';
 import { resolveModel } from '../engine/model-files.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { print, printJson, printNote } from './output.js';
 
 export const benchRolloutCommand = defineCommand({
   command: 'rollout',
@@ -28,14 +28,14 @@ export const benchRolloutCommand = defineCommand({
       rounds: argv.rounds,
       seed: BigInt(argv.seed),
       ...(argv.threads === undefined ? {} : { threads: argv.threads }),
-      onRound: (round, of, rate) => process.stderr.write(`round ${round}  ${of.padEnd(12)}  ${rate.toFixed(1)} tokens/s\n`),
+      onRound: (round, of, rate) => printNote(`round ${round}  ${of.padEnd(12)}  ${rate.toFixed(1)} tokens/s\n`),
     });
     if (argv.json) {
       printJson(result);
       return;
     }
     const { ours, bareLoop, nodeLlamaCpp } = result;
-    process.stdout.write(
+    print(
       `ours            ${ours.toFixed(1)} tokens/s\n` +
         `bare loop       ${bareLoop.toFixed(1)} tokens/s  (ours is ${(ours / bareLoop).toFixed(2)} of it)\n` +
         `node-llama-cpp  ${nodeLlamaCpp.toFixed(1)} tokens/s  (ours is ${(ours / nodeLlamaCpp).toFixed(2)} times it)\n`,

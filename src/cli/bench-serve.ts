@@ -3,7 +3,7 @@ import { benchServe } from '../../bench/serve.js';
 import { MATMULS } from '../engine/addon.js';
 import { resolveModel } from '../engine/model-files.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { print, printJson, printNote, UsageError } from './output.js';
 
 export const benchServeCommand = defineCommand({
   command: 'serve',
@@ -42,7 +42,7 @@ export const benchServeCommand = defineCommand({
       matmul: argv.matmul,
       ...(argv.threads === undefined ? {} : { threads: argv.threads }),
       ...(argv.peer === undefined ? {} : { peer: argv.peer }),
-      onRound: (what) => process.stderr.write(`${what}\n`),
+      onRound: (what) => printNote(`${what}\n`),
     });
     if (argv.json) return printJson(result);
     const beside = (ours: number, peer: number | null): string =>
@@ -52,11 +52,9 @@ export const benchServeCommand = defineCommand({
       const times = [firstTokenMs, peerFirstTokenMs]
         .filter((of) => of !== null)
         .map(({ p50, p99 }) => `${p50.toFixed(0)}/${p99.toFixed(0)}`);
-      process.stdout.write(
-        `${String(count).padStart(3)} clients  ${beside(ours, peer)}  first token ${times.join(' against ')} ms (p50/p99)\n`,
-      );
+      print(`${String(count).padStart(3)} clients  ${beside(ours, peer)}  first token ${times.join(' against ')} ms (p50/p99)\n`);
     }
     const { mixedAdapters } = result;
-    if (mixedAdapters !== null) process.stdout.write(`4 adapters   ${beside(mixedAdapters.ours, mixedAdapters.peer)}\n`);
+    if (mixedAdapters !== null) print(`4 adapters   ${beside(mixedAdapters.ours, mixedAdapters.peer)}\n`);
   },
 });

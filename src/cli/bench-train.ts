@@ -1,6 +1,6 @@
 import { benchGroup, benchTrain } from '../../bench/train.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { printJson, printNote, UsageError } from './output.js';
 import { formatBytes } from './quantities.js';
 
 export const benchTrainCommand = defineCommand({
@@ -50,7 +50,7 @@ export const benchTrainCommand = defineCommand({
         replyTokens,
         ...(trainerMemory === undefined ? {} : { memoryBytes: trainerMemory }),
         onRow: ({ shape, layers, shared, unshared, peakRssBytes, anonymousBytes }) =>
-          process.stderr.write(
+          printNote(
             `${shape} ${layers} layers: ${shared.toFixed(1)} tokens/s with the prompt shared, ${unshared.toFixed(1)} without, ` +
               `${(shared / unshared).toFixed(2)} times${memoryText(peakRssBytes, anonymousBytes)}\n`,
           ),
@@ -69,7 +69,7 @@ export const benchTrainCommand = defineCommand({
           row.torch === null
             ? ''
             : `; PyTorch ${row.torch.tokensPerSecond.toFixed(1)} tokens/s, peak ${formatBytes(row.torch.peakRssBytes)}`;
-        process.stderr.write(
+        printNote(
           `${row.shape} ${row.layers} layers${row.boundaryCached ? ', cached boundary' : ''}: ${row.tokensPerSecond.toFixed(1)} ` +
             `tokens/s, ` +
             `${row.usefulGflops.toFixed(1)} useful GFLOP/s (${(row.usefulGflops / row.gemmGflops).toFixed(2)} of the product ` +

@@ -1,7 +1,7 @@
 import { benchTruth } from '../../bench/truth.js';
 import { resolveModel } from '../engine/model-files.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson, printNote } from './output.js';
 import { readCount, readSeed } from './tasks-generate.js';
 
 export const benchTruthCommand = defineCommand({
@@ -37,12 +37,12 @@ export const benchTruthCommand = defineCommand({
       matmul,
       signal: interruption(),
       onProgress: (what, done) => {
-        if (done % 20 === 0 || done === count) process.stderr.write(`${what} ${done} of ${count}\n`);
+        if (done % 20 === 0 || done === count) printNote(`${what} ${done} of ${count}\n`);
       },
       ...(threads === undefined ? {} : { threads: readCount('threads', threads, 1) }),
     });
     if (json) return printJson(result);
-    process.stdout.write(
+    print(
       `reasoned  ${result.samplingSeconds.toFixed(1)} s\n` +
         `read      ${result.readoutSeconds.toFixed(1)} s, ${result.readoutsPerSecond.toFixed(1)} readouts/s\n` +
         `cost      ${result.costOfReadouts.toFixed(2)} times evaluating the reasoning, without the probes' own tokens\n`,

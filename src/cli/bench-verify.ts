@@ -1,6 +1,6 @@
 import { benchVerify } from '../../bench/verify.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { print, printJson } from './output.js';
 
 export const benchVerifyCommand = defineCommand({
   command: 'verify',
@@ -9,7 +9,7 @@ export const benchVerifyCommand = defineCommand({
   handler: ({ json }) => {
     const result = benchVerify();
     if (json) return printJson(result);
-    process.stdout.write(
+    print(
       `judged     ${result.verdictsPerSecond} replies/s (${result.meanCharacters} characters each)\ngenerated  ` +
         `${result.generatedPerSecond} problems/s, without the solver\n`,
     );

@@ -13,7 +13,7 @@ const COLUMNS: readonly (readonly [name: string, of: (tier: TierCalibration) => 
 export function calibrationTable(tiers: readonly TierCalibration[], samples: number): string {
   const width = Math.max(...tiers.map(({ tier }) => tier.length), 4) + 2;
   const line = (head: string, cells: readonly string[]): string =>
-    `${head.padEnd(width)}${cells.map((cell) => cell.padStart(9)).join('')}`.trimEnd();
+    `${head.padEnd(width)}${cells.map((cell, i) => cell.padStart(i === 0 ? 9 : 8)).join('')}`.trimEnd();
   const percent = (share: number | null): string => (share === null ? '-' : (100 * share).toFixed(1));
   return [
     line('', ['problems', ...COLUMNS.map(([name]) => (name === 'pass@k' ? `pass@${samples}` : name)), 'cut off', 'tokens', 'reply/s']),
@@ -24,13 +24,13 @@ export function calibrationTable(tiers: readonly TierCalibration[], samples: num
         percent(tier.truncated),
         tier.tokensPerReply === null ? '-' : tier.tokensPerReply.toFixed(0),
         tier.repliesPerSecond === null ? '-' : formatNumber(tier.repliesPerSecond),
-      ]) + `  ${tier.trains ? tier.advice : 'held out'}`,
+      ]),
       line('', [
         '',
         ...COLUMNS.map(([, of]) =>
           of(tier).mean === null ? '' : `${(100 * of(tier).low).toFixed(0)}-${(100 * of(tier).high).toFixed(0)}`,
         ),
-      ]),
+      ]) + `  ${tier.trains ? tier.advice : 'held out'}`,
     ]),
   ].join('\n');
 }

@@ -1,7 +1,7 @@
 import { diagnose, type Finding } from '../engine/diagnosis.js';
 import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
 
 export const doctorCommand = defineCommand({
@@ -26,7 +26,7 @@ export const doctorCommand = defineCommand({
 async function examine(json: boolean): Promise<boolean> {
   const findings = await diagnose();
   if (json) printJson({ findings });
-  else process.stdout.write(findings.map(describe).join(''));
+  else print(findings.map(describe).join(''));
   return findings.every(({ status }) => status !== 'fail');
 }
 
@@ -45,7 +45,7 @@ async function runSelftest(json: boolean): Promise<boolean> {
   const steps = report.steps.map(
     ({ name, status, detail, seconds }) => `${status.padEnd(5)} ${name}: ${detail} (${seconds.toFixed(1)} s)\n`,
   );
-  process.stdout.write(
+  print(
     `----- isopro-native selftest -----\n${report.findings.map(describe).join('')}${steps.join('')}result: ` +
       `${report.ok ? 'ok' : 'FAILED'}\n----- end -----\n`,
   );

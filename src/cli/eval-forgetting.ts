@@ -5,7 +5,7 @@ import { forgettingSentences } from '../report/figures.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { forgettingOf } from '../statistics/index.js';
 import { loadingOf, runDefaults, type BackendFlags } from './answering.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf } from './registry-flags.js';
 
@@ -41,5 +41,5 @@ export async function evalForgetting({
     const of = { path: name, sha256: await model.hash() };
     return printJson({ model: of, adapter: adapter === null ? null : { path: adapter.path, sha256: adapter.id }, forgetting, seconds });
   }
-  process.stdout.write(`${forgettingSentences(forgetting).join('\n')}\nintervals are over texts\n`);
+  print(`${forgettingSentences(forgetting).join('\n')}\nintervals are over texts\n`);
 }

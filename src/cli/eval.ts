@@ -22,7 +22,7 @@ import { cannotRead, note } from './adapter-notes.js';
 import { defineCommand } from './command.js';
 import { evalForgetting } from './eval-forgetting.js';
 import { howAsked } from './how-asked.js';
-import { interruption, printJson, UsageError } from './output.js';
+import { interruption, print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { measureTables, table, type Row } from './estimate-tables.js';
 import { formatDuration } from './quantities.js';
@@ -281,7 +281,7 @@ export const evalCommand = defineCommand({
           : []),
       ];
       const terminal = terminalStyle(process.stdout);
-      process.stdout.write(
+      print(
         `${wrapped(
           `${task.id} ${task.version}, ${set} set, ${problems.problems.length} ` +
             `problems${adapter === null ? '' : `, adapter ${adapter.id.slice(0, 12)}`}` +

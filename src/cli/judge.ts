@@ -11,7 +11,7 @@ import { judgeTruthRun } from '../truth-seeking/run/judge.js';
 import { isBeliefGuards, judgeBeliefGuards } from '../jobs/belief-guards.js';
 import { defineCommand } from './command.js';
 import { judgeText, STEP_TITLES } from './judge-screen.js';
-import { interrupted, interruption, printJson } from './output.js';
+import { interrupted, interruption, print, printJson, printNote } from './output.js';
 import { Progress } from './progress.js';
 import { checkOption, verifierThreadsOption } from './tasks-generate.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -36,7 +36,7 @@ async function judgeTruth(folder: string, { key, head, json }: Pick<Flags, 'key'
     signal: interruption(),
   });
   if (json) printJson(found);
-  else process.stdout.write(truthJudgementText(found, terminalStyle(process.stdout)));
+  else print(truthJudgementText(found, terminalStyle(process.stdout)));
   process.exitCode = EXIT[found.verdict];
 }
 
@@ -49,7 +49,7 @@ async function judgeGuards(
   const trust = { ...(key === undefined ? {} : { keyFile: key }), ...(head === undefined ? {} : { headFiles: head }) };
   const found = await judgeBeliefGuards({ folder, ...trust, signal: interruption() }, registryOf({ registry }));
   if (json) printJson(found);
-  else process.stdout.write(guardsJudgementText(found, terminalStyle(process.stdout)));
+  else print(guardsJudgementText(found, terminalStyle(process.stdout)));
   process.exitCode = EXIT[found.verdict];
 }
 
@@ -133,10 +133,10 @@ export const judgeCommand = defineCommand({
     const file = await writeJudgeTrace(report, trace);
     if (json) printJson(report);
     else {
-      process.stdout.write(judgeText(report, target, terminalStyle(process.stdout)));
-      if (file === null) process.stderr.write('the run folder cannot be written: no trace was kept (--trace FILE)\n');
-      else process.stdout.write(`trace: ${file}\n`);
-      if (file !== null && trace === undefined) process.stdout.write(`next:  npx isopro-native report ${shellWord(run)}\n`);
+      print(judgeText(report, target, terminalStyle(process.stdout)));
+      if (file === null) printNote('the run folder cannot be written: no trace was kept (--trace FILE)\n');
+      else print(`trace: ${file}\n`);
+      if (file !== null && trace === undefined) print(`next:  npx isopro-native report ${shellWord(run)}\n`);
     }
     process.exitCode = EXIT[report.verdict];
   },

@@ -7,7 +7,7 @@ import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { RUN_STREAMS } from '../run-folder/streams.js';
 import { defineCommand } from './command.js';
-import { UsageError, write } from './output.js';
+import { printNote, UsageError, write } from './output.js';
 import { checkOption } from './tasks-generate.js';
 
 export const logTrainingDataCommand = defineCommand({
@@ -38,7 +38,7 @@ export const logTrainingDataCommand = defineCommand({
       const folder = findRun(named);
       const { rows, leftOut } = await writeRows(folder, filter, opening);
       const others = [...leftOut].map(([why, count]) => `${count} ${TITLES[why]}`);
-      process.stderr.write(`${folder}: ${rows} rows${others.length === 0 ? '' : `; left out: ${others.join(', ')}`}\n`);
+      printNote(`${folder}: ${rows} rows${others.length === 0 ? '' : `; left out: ${others.join(', ')}`}\n`);
     }
   },
 });

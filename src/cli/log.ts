@@ -7,7 +7,7 @@ import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
 import { findRunOrPath } from '../report/find-run.js';
 import { namedRun } from '../run-folder/manifest.js';
 import { logTrainingDataCommand } from './log-training-data.js';
-import { printJson, printJsonLine, UsageError } from './output.js';
+import { print, printJson, printJsonLine, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import type { LogStreams } from '../log/streams.js';
 import { RUN_STREAMS } from '../run-folder/streams.js';
@@ -66,7 +66,7 @@ function printVerification(result: TruthVerification): void {
     const { table, at, until, reason } = result.disagreement;
     lines.push(`  first    ${table === 'file' ? 'file' : `${table} ${at}${until === undefined ? '' : ` to ${until - 1}`}`}: ${reason}`);
   }
-  process.stdout.write(`${lines.join('\n')}\n`);
+  print(`${lines.join('\n')}\n`);
 }
 
 const verify: CommandModule<object, { run: string; key: string | undefined; head: string[] | undefined; json: boolean }> = {
@@ -165,7 +165,7 @@ const show: CommandModule<object, SelectArguments> = {
       const time = new Date(record.timeUs / 1000).toISOString();
       const text = encodePayload(record.payload);
       const width = process.stdout.isTTY === true ? Math.max(20, (process.stdout.columns ?? 110) - 50) : Infinity;
-      process.stdout.write(
+      print(
         `${String(record.gseq).padStart(7)} ${time} ${record.stream.padEnd(11)} ` +
           `${text.length > width ? `${text.slice(0, width - 1)}…` : text}\n`,
       );

@@ -6,7 +6,7 @@ import { suitability, type Suitability } from '../engine/suitability.js';
 import { label } from '../report/hostile-text.js';
 import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson, UsageError } from './output.js';
+import { interruption, print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { formatBytes, formatNumber } from './quantities.js';
 
@@ -24,14 +24,17 @@ const list = defineCommand({
     const others = cached.filter((model) => model.alias === null).map(({ path, bytes }) => ({ path, bytes }));
     if (json) return printJson({ folder: modelsFolder(), embedded, aliases, others });
     const width = Math.max(...aliases.map(({ alias }) => alias.length));
-    process.stdout.write(`${EMBEDDED_MODEL.padEnd(width)}  here            embedded: ships with isopro-native, for the task scheduling\n`);
+    // where both do not fit on a line, addresses have one of their own
+    const longest = Math.max(...aliases.map(({ uri }) => uri.length));
+    const between = width + 18 + longest > terminalStyle(process.stdout).width ? '\n    ' : '  ';
+    print(`${EMBEDDED_MODEL.padEnd(width)}  here            embedded: ships with isopro-native, for the task scheduling\n`);
     for (const { alias, uri, cached, bytes } of aliases) {
       const size = `${cached ? '' : '~'}${formatBytes(bytes)}`;
-      process.stdout.write(`${alias.padEnd(width)}  ${cached ? 'here' : '    '}  ${size.padStart(8)}  ${uri}\n`);
+      print(`${alias.padEnd(width)}  ${cached ? 'here' : '    '}  ${size.padStart(8)}${between}${uri}\n`);
     }
-    if (others.length > 0) process.stdout.write('\nothers in the cache\n');
-    for (const { path, bytes } of others) process.stdout.write(`${formatBytes(bytes).padStart(8)}  ${path}\n`);
-    process.stdout.write(`\ncache folder: ${modelsFolder()}\n`);
+    if (others.length > 0) print('\nothers in the cache\n');
+    for (const { path, bytes } of others) print(`${formatBytes(bytes).padStart(8)}  ${path}\n`);
+    print(`\ncache folder: ${modelsFolder()}\n`);
   },
 });
 
@@ -63,7 +66,7 @@ const pull = defineCommand({
     });
     progress.clear();
     if (json) printJson(file);
-    else process.stdout.write(`${file.path}\n`);
+    else print(`${file.path}\n`);
   },
 });
 
@@ -144,11 +147,10 @@ const inspect = defineCommand({
           ]
         : verdictLines(inspection, suited)),
     ];
-    for (const [key, value] of lines)
-      process.stdout.write(`${wrapped(`${key!.padEnd(12)} ${value}`, terminalStyle(process.stdout), 13)}\n`);
+    for (const [key, value] of lines) print(`${wrapped(`${key!.padEnd(12)} ${value}`, terminalStyle(process.stdout), 13)}\n`);
     if (tensors)
       for (const { name: tensor, type, dimensions, bytes: size } of inspection.tensors)
-        process.stdout.write(`${tensor}  ${type}  [${dimensions.join(', ')}]  ${formatBytes(size)}\n`);
+        print(`${tensor}  ${type}  [${dimensions.join(', ')}]  ${formatBytes(size)}\n`);
   },
 });
 

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { IsoproError } from '../errors.js';
 import { unreadable, unwritable } from '../files.js';
 import { visible } from '../report/hostile-text.js';
-import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
+import { fitted, painted, terminalStyle, wrapped } from '../report/terminal-style.js';
 
 /** Wrong flags or arguments: exit code 2, no stack. */
 export class UsageError extends Error {
@@ -19,6 +19,16 @@ export function printJson(value: unknown): void {
 /** Prints one line of a JSONL list on stdout. */
 export function printJsonLine(value: unknown): void {
   process.stdout.write(`${JSON.stringify(value)}\n`);
+}
+
+/** Prints what a person reads on stdout, fitted to its terminal. */
+export function print(text: string): void {
+  process.stdout.write(fitted(text, terminalStyle(process.stdout)));
+}
+
+/** The same on stderr: what goes on, and what is worth knowing beside a result. */
+export function printNote(text: string): void {
+  process.stderr.write(fitted(text, terminalStyle(process.stderr)));
 }
 
 /** Prints on stdout and waits where its reader is slower: what is printed without end is not kept in memory. */

@@ -3,7 +3,7 @@ import { requireTarget } from '../files.js';
 import { integrityLine } from '../report/integrity.js';
 import { findRun } from '../report/find-run.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson } from './output.js';
 import { formatBytes } from './quantities.js';
 
 export const reportCommand = defineCommand({
@@ -19,7 +19,7 @@ export const reportCommand = defineCommand({
     const { writeReport } = await import('../report/write-report.js'); // the chart library takes a third of a second
     const written = await writeReport(findRun(target), { ...(out === undefined ? {} : { file: out }), signal: interruption() });
     if (json) return printJson(written);
-    process.stdout.write(
+    print(
       `${path.relative('.', written.file)}  ${formatBytes(written.bytes)}, ${written.rollouts} rollouts; ` +
         `${integrityLine(written.integrity).text}\n`,
     );

@@ -7,7 +7,7 @@ import { run } from '../jobs/run.js';
 import { withProfile } from '../training/profile.js';
 import { mergeSettings, type RunSettingsInput } from '../training/settings.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, printJson, UsageError } from './output.js';
+import { interrupted, interruption, print, printJson, UsageError } from './output.js';
 import { pageBeside } from './page-beside.js';
 import { Progress } from './progress.js';
 import { terminalStyle } from '../report/terminal-style.js';
@@ -84,7 +84,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
       if (argv.dryRun) {
         const plan = await dryRun(flags, signal, argv.verifierThreads);
         if (argv.json) printJson(plan);
-        else process.stdout.write(dryRunText(plan, terminalStyle(process.stdout)));
+        else print(dryRunText(plan, terminalStyle(process.stdout)));
         return;
       }
       const options = {
@@ -98,7 +98,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
           compareModes(argv.mode, given, { ...options, onMethod, ...hooks }),
         );
         if (argv.json) printJson(comparison);
-        else process.stdout.write(comparisonText(comparison));
+        else print(comparisonText(comparison));
         return;
       }
       await using _page = argv.ui ? await pageBeside(checkSettings(flags).model.name, argv.out) : null;
@@ -124,9 +124,9 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
           ...(published === null ? {} : { published: published.id }),
         });
       } else {
-        if (!hasBegun) process.stdout.write(endedAlready(result.folder));
-        process.stdout.write(resultText(result, settings, await runDefaults(settings.model.name, signal)));
-        if (published !== null) process.stdout.write(`\npublished as ${published.name}\n`);
+        if (!hasBegun) print(endedAlready(result.folder));
+        print(resultText(result, settings, await runDefaults(settings.model.name, signal)));
+        if (published !== null) print(`\npublished as ${published.name}\n`);
       }
       if (result.accepted === 0) process.exitCode = NOTHING_ACCEPTED;
     },

@@ -5,7 +5,7 @@ import { findRun } from '../report/find-run.js';
 import { comparisonTable, FIGURES_NOTE } from '../report/terminal.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { print, printJson } from './output.js';
 
 export const runsCompareCommand = defineCommand({
   command: 'compare <a> <b>',
@@ -28,7 +28,7 @@ export const runsCompareCommand = defineCommand({
       difference === null
         ? '–'
         : `${points(difference.mean)} points, 95 % interval ${points(difference.low)} to ${points(difference.high)}`;
-    process.stdout.write(
+    print(
       [
         `a  ${label(rest.a.folder, 80)}: ${label(String(rest.a.model))}, seed ${label(String(rest.a.seed), 20)}`,
         `b  ${label(rest.b.folder, 80)}: ${label(String(rest.b.model))}, seed ${label(String(rest.b.seed), 20)}`,

@@ -6,7 +6,7 @@ import { RUNS, runFoldersHere, runName } from '../report/find-run.js';
 import { listTable } from '../report/terminal.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
-import { printJsonLine } from './output.js';
+import { print, printJsonLine } from './output.js';
 
 export const runsListCommand = defineCommand({
   command: 'list [folder]',
@@ -20,7 +20,7 @@ export const runsListCommand = defineCommand({
     const runs = listRuns(folder, given === undefined ? runFoldersHere() : undefined);
     if (json) return runs.forEach(printJsonLine);
     if (runs.length === 0)
-      return void process.stdout.write(
+      return void print(
         `No runs in ${folder}${given === undefined ? ' or in a folder of this one' : ''} (\`runs list FOLDER\` looks elsewhere, where ` +
           '--out of a run led). Start one with: npx isopro-native run\n',
       );
@@ -46,7 +46,7 @@ export const runsListCommand = defineCommand({
     });
     const reasons = runs.flatMap(({ folder: at, reason }) => (reason === undefined ? [] : [`${label(at, 80)}: ${label(reason, 300)}`]));
     const columns = ['run', 'folder', 'state', 'iter.', 'before', 'after', 'n', 'p', 'seed', 'model', 'task'];
-    process.stdout.write(`${listTable(columns, rows, terminalStyle(process.stdout))}\n`);
-    if (reasons.length > 0) process.stdout.write(`\n${reasons.join('\n')}\n`);
+    print(`${listTable(columns, rows, terminalStyle(process.stdout))}\n`);
+    if (reasons.length > 0) print(`\n${reasons.join('\n')}\n`);
   },
 });

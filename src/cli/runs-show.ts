@@ -10,7 +10,7 @@ import { label } from '../report/hostile-text.js';
 import { resultTable } from '../report/terminal.js';
 import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson } from './output.js';
 
 /** No record of its log can be read, or the log disagrees. */
 const DAMAGED = 1;
@@ -68,7 +68,7 @@ export const runsShowCommand = defineCommand({
     const style = terminalStyle(process.stdout);
     const { model, task, settings } = manifest.start;
     const { seed = '–' } = readWrittenSettings(settings);
-    process.stdout.write(
+    print(
       [
         wrapped(`${label(model.name, 60)} on ${label(task.id, 40)}, seed ${label(seed, 20)}, run ${manifest.runId}`, style),
         `${end === null ? (defects.length === 0 ? 'unfinished' : 'damaged') : `ended: ${label(end.stopped, 200)}`}; ` +

@@ -3,7 +3,7 @@ import { openTask } from '../tasks/open-task.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { measureTables, table } from './estimate-tables.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { askingFlags, openedWith, readCount, readSeed, seedOption, setOption, taskOption } from './tasks-generate.js';
 
@@ -33,8 +33,8 @@ export const tasksBaselinesCommand = defineCommand({
     });
     progress.clear();
     if (json) return printJson(baselines);
-    process.stdout.write(`${baselines.task}, ${baselines.set}, ${baselines.problems} problems; per cent accepted, 95 % interval below\n\n`);
-    if (task.policies.length === 0) process.stdout.write('The task has no trivial policies.\n');
+    print(`${baselines.task}, ${baselines.set}, ${baselines.problems} problems; per cent accepted, 95 % interval below\n\n`);
+    if (task.policies.length === 0) print('The task has no trivial policies.\n');
     else {
       const rows = Object.entries(baselines.policies);
       const style = terminalStyle(process.stdout);
@@ -42,9 +42,9 @@ export const tasksBaselinesCommand = defineCommand({
         rows.map(([name, summary]) => [name, summary.measures] as const),
         style,
       );
-      process.stdout.write(`${table(rows, style)}\n${measures === '' ? '' : `\n${measures.trimEnd()}\n`}`);
+      print(`${table(rows, style)}\n${measures === '' ? '' : `\n${measures.trimEnd()}\n`}`);
     }
     const notes = Object.entries(baselines.notes);
-    if (notes.length > 0) process.stdout.write(`\n${notes.map(([name, note]) => `${name}: ${note}`).join('\n')}\n`);
+    if (notes.length > 0) print(`\n${notes.map(([name, note]) => `${name}: ${note}`).join('\n')}\n`);
   },
 });

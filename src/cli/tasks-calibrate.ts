@@ -9,7 +9,7 @@ import { failureTable } from '../report/failures.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { defineCommand, modelOption } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
 import { flagText, taskFlags } from './run-table.js';
@@ -106,7 +106,7 @@ export const tasksCalibrateCommand = defineCommand({
         seconds,
       });
     const { settings } = recommended;
-    process.stdout.write(
+    print(
       `${task.id} ${task.version}, ${problems} problems of each tier, ${samples} replies to each at temperature ${temperature}; ` +
         `per cent, 95 % interval below\n\n${calibrationTable(tiers, samples)}\n\n` +
         'mixed: of the replies to a problem some pass and some do not, which is what a loop learns from;\n' +

@@ -5,7 +5,7 @@ import { terminalStyle, wrapped, type TerminalStyle } from '../report/terminal-s
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson, UsageError } from './output.js';
+import { interruption, print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { askingFlags, openedWith, readCount } from './tasks-generate.js';
 
@@ -91,6 +91,6 @@ export const tasksCheckCommand = defineCommand({
     progress.clear();
     if (errorsOf(examination) > 0) process.exitCode = 1;
     if (json) return printJson(examination);
-    process.stdout.write(examinationText(task, examination, terminalStyle(process.stdout)));
+    print(examinationText(task, examination, terminalStyle(process.stdout)));
   },
 });

@@ -1,7 +1,7 @@
 import { builtInTasks } from '../tasks/registry.js';
 import { frozenSet, SET_NAMES } from '../tasks/frozen-sets.js';
 import { defineCommand } from './command.js';
-import { printJson } from './output.js';
+import { print, printJson } from './output.js';
 
 export const tasksListCommand = defineCommand({
   command: 'list',
@@ -27,13 +27,12 @@ export const tasksListCommand = defineCommand({
     if (json) return printJson({ tasks });
     for (const { id, version, tiers, sets, exploits, knownHoles } of tasks) {
       const holes = knownHoles === 0 ? '' : `, ${knownHoles} known holes (not for training)`;
-      process.stdout.write(
+      print(
         `${id}, version ${version}: ${sets.map(({ name, problems }) => `${problems} ${name} problems`).join(', ')}; ${exploits} replies ` +
           `that must not pass${holes}\n`,
       );
       const width = Math.max(...tiers.map((tier) => tier.id.length));
-      for (const tier of tiers)
-        process.stdout.write(`  ${tier.id.padEnd(width)} ${tier.title}${tier.trains ? '' : ' (held out of training)'}\n`);
+      for (const tier of tiers) print(`  ${tier.id.padEnd(width)}  ${tier.title}${tier.trains ? '' : ' (held out of training)'}\n`);
     }
   },
 });

@@ -5,7 +5,7 @@ import { IsoproError } from '../errors.js';
 import { requireTarget, unwritable } from '../files.js';
 import { openTask } from '../tasks/open-task.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { print, printJson, UsageError } from './output.js';
 import { pythonTask, scriptTask, type TaskAnswers } from './task-templates.js';
 
 /** Most problems of a tier are kept for evaluation where its numbers are smaller. */
@@ -69,7 +69,7 @@ export const tasksNewCommand = defineCommand({
     const specifier = extension === '.py' ? `python:${answers.file}` : answers.file;
     await tryOut(specifier, answers);
     if (json) return printJson({ file: answers.file, task: specifier });
-    process.stdout.write(
+    print(
       `${answers.file} is a task. Next:\n  npx isopro-native tasks check ${specifier}\n` +
         `  npx isopro-native tasks generate --task ${specifier}\n` +
         `  npx isopro-native run --task ${specifier} --model smollm2-135m --dry-run\n`,

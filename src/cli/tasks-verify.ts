@@ -3,7 +3,7 @@ import { summarise, type Outcome } from '../statistics/index.js';
 import { openTask } from '../tasks/open-task.js';
 import { verifyRecords } from '../tasks/verify-records.js';
 import { defineCommand } from './command.js';
-import { write } from './output.js';
+import { print, write } from './output.js';
 import { askingFlags, openedWith, taskOption } from './tasks-generate.js';
 
 const percent = (fraction: number): string => (100 * fraction).toFixed(1);
@@ -32,21 +32,20 @@ export const tasksVerifyCommand = defineCommand({
         unjudged++;
       } else outcomes.push({ tier: record.tier, kind: record.kind });
       if (json) await write(`${JSON.stringify(record)}\n`);
-      else if ('error' in record) process.stdout.write(`error ${record.error.code}: ${record.error.message}\n`);
+      else if ('error' in record) print(`error ${record.error.code}: ${record.error.message}\n`);
       else {
         const grades = Object.entries(record.grades ?? {}).map(([name, kind]) => `${name} ${kind}`);
-        process.stdout.write(`${[`line ${record.line}`, record.tier, record.problemId.slice(0, 12), record.kind, ...grades].join('  ')}\n`);
-        for (const { category, detail } of record.violations) process.stdout.write(`    ${category}: ${detail}\n`);
-        for (const { category, excerpt, actual } of record.trace ?? [])
-          process.stdout.write(`    reasoning, ${category}: "${excerpt}", but ${actual}\n`);
-        if (record.reason !== undefined) process.stdout.write(`    ${record.reason}\n`);
-        if (record.feedback !== undefined) process.stdout.write(`${record.feedback.replace(/^/gm, '    > ')}\n`);
+        print(`${[`line ${record.line}`, record.tier, record.problemId.slice(0, 12), record.kind, ...grades].join('  ')}\n`);
+        for (const { category, detail } of record.violations) print(`    ${category}: ${detail}\n`);
+        for (const { category, excerpt, actual } of record.trace ?? []) print(`    reasoning, ${category}: "${excerpt}", but ${actual}\n`);
+        if (record.reason !== undefined) print(`    ${record.reason}\n`);
+        if (record.feedback !== undefined) print(`${record.feedback.replace(/^/gm, '    > ')}\n`);
       }
     }
     const known = outcomes.filter(({ tier }) => task.tiers.some(({ id }) => id === tier));
     if (json || known.length === 0) return;
     const { mean, low, high, n, none } = summarise(known, task.tiers, { seed: 0n });
-    process.stdout.write(
+    print(
       `\n${n} verdicts, ${none} without${unjudged === 0 ? '' : `, ${unjudged} lines that could not be judged`}; mean over tiers ` +
         `${mean === null ? '-' : `${percent(mean)} % (${percent(low)} to ${percent(high)})`}\n`,
     );

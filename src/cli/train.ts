@@ -6,7 +6,7 @@ import { loadModel } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
 import { lossCurve } from '../report/loss-curve.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, printJsonLine, UsageError } from './output.js';
+import { interrupted, interruption, print, printJsonLine, printNote, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { formatBytes, formatDuration } from './quantities.js';
 import { curationOf, curationOptions, curationText, isCurated } from './train-curation.js';
@@ -142,7 +142,7 @@ export const trainCommand = defineCommand({
       const report = { ...plan, tokensPerSecond: rate, seconds: (tokens * argv.epochs) / rate, residentBytes: process.memoryUsage().rss };
       if (argv.json) printJsonLine(report);
       else {
-        process.stdout.write(
+        print(
           `${plan.examples} examples (${plan.leftOut} too long)` +
             `, ${plan.validationExamples} kept apart, ${tokens} tokens, ${steps} steps\n` +
             (data.curation === null ? '' : `${curationText(data.curation)}\n`) +
@@ -160,9 +160,9 @@ export const trainCommand = defineCommand({
       name: path.basename(argv.out),
       config: { ...plan, ...chosen(argv), lr: learningRate },
       resumed: argv.resume,
-      onNotice: (text) => void process.stderr.write(`${text}\n`),
+      onNotice: (text) => void printNote(`${text}\n`),
     });
-    for (const command of trackers.commands) process.stderr.write(`figures: ${command}\n`);
+    for (const command of trackers.commands) printNote(`figures: ${command}\n`);
     let preferred: Preferred | null = null;
     const started = performance.now();
     const every = argv.validateEvery ?? Math.max(1, Math.ceil(steps / 10));
@@ -250,10 +250,10 @@ export const trainCommand = defineCommand({
       ...summary(result, steps, (performance.now() - started) / 1000),
       ...preference(preferred),
     ];
-    process.stdout.write([...curve, '', ...figures, ''].join('\n'));
+    print([...curve, '', ...figures, ''].join('\n'));
     const asked = argv.scoreConditioned ? ` --system "${qualityLine(BEST_QUALITY)}"` : '';
-    process.stdout.write(`${argv.out}  sha256 ${id}\n`);
-    process.stdout.write(`\nnext: npx isopro-native chat --model ${argv.model} --adapter ${argv.out}${asked}\n`);
+    print(`${argv.out}  sha256 ${id}\n`);
+    print(`\nnext: npx isopro-native chat --model ${argv.model} --adapter ${argv.out}${asked}\n`);
   },
 });
 

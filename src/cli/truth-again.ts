@@ -8,7 +8,7 @@ import { isRated } from '../truth-seeking/run/rating.js';
 import { measureAgain, type AgainOptions, type TruthResult } from '../truth-seeking/run/run.js';
 import { STRATEGIES } from '../truth-seeking/strategies/strategy.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, printJson } from './output.js';
+import { interrupted, interruption, print, printJson } from './output.js';
 import { eachOption, goingOn, recomputeOf, recomputeOption, TruthScreen } from './truth-run.js';
 import { readCount } from './tasks-generate.js';
 import { requireAdapter } from './truth-flags.js';
@@ -69,7 +69,7 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
   );
   screen[Symbol.dispose]();
   if (argv.json) printJson(truthJson(result, argv.each));
-  else process.stdout.write(`${truthText(result, terminalStyle(process.stdout))}\nrun:   ${argv.run}\n`);
+  else print(`${truthText(result, terminalStyle(process.stdout))}\nrun:   ${argv.run}\n`);
 }
 
 export const truthBeliefsCommand = defineCommand({

@@ -23,7 +23,7 @@ import {
 import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
 import { openPolicies } from '../truth-seeking/run/open-policies.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson, UsageError } from './output.js';
+import { interruption, print, printJson, UsageError } from './output.js';
 import { readCount } from './tasks-generate.js';
 import { requireAdapter } from './truth-flags.js';
 
@@ -198,6 +198,6 @@ export const truthAnalyzeCommand = defineCommand({
         ...notes.map((note) => wrapped(note, style)),
       ];
     });
-    process.stdout.write(`${lines.join('\n')}\n${page === undefined ? '' : `page:  ${page}\n`}`);
+    print(`${lines.join('\n')}\n${page === undefined ? '' : `page:  ${page}\n`}`);
   },
 });

@@ -7,7 +7,7 @@ import { PEER_REVIEW_PARTS } from '../truth-seeking/domains/peer-reviews.js';
 import { questionText } from '../truth-seeking/modes/asking.js';
 import { drawProblems } from '../truth-seeking/run/plan.js';
 import { defineCommand } from './command.js';
-import { printJson, UsageError } from './output.js';
+import { print, printJson, UsageError } from './output.js';
 import { readCount, readSeed } from './tasks-generate.js';
 
 /** Options that were given. */
@@ -53,7 +53,7 @@ export const truthDomainsCommand = defineCommand({
       const { problems, ...found } = await importDomain(kind, domain, out, withoutMissing(options));
       if (json) return printJson({ ...found, problems: problems.length });
       const passed = Object.entries(found.skipped).map(([reason, n]) => `${n} ${reason}`);
-      process.stdout.write(`${out}: ${problems.length} problems${passed.length === 0 ? '' : `; left out: ${passed.join(', ')}`}\n`);
+      print(`${out}: ${problems.length} problems${passed.length === 0 ? '' : `; left out: ${passed.join(', ')}`}\n`);
       return;
     }
     if (domain === undefined) {
@@ -68,7 +68,7 @@ export const truthDomainsCommand = defineCommand({
       if (json) return printJson(all);
       for (const { id, what, problems } of all) {
         const size = problems === null ? 'generated' : `${problems.train} to train, ${problems.test} to test`;
-        process.stdout.write(`${wrapped(`${id}: ${what} (${size})`, style, 2)}\n`);
+        print(`${wrapped(`${id}: ${what} (${size})`, style, 2)}\n`);
       }
       return;
     }
@@ -77,7 +77,7 @@ export const truthDomainsCommand = defineCommand({
     const config = { seed: readSeed(seed).toString(), split, problems: readCount('problems', count, 1) };
     const drawn = drawProblems(domainId(domain), config, new Domains([domain]));
     if (json) return printJson(drawn);
-    process.stdout.write(
+    print(
       `${drawn
         .map((problem) => {
           const right =

@@ -3,7 +3,7 @@ import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { shellWord } from '../shell-word.js';
 import { DOMAINS } from '../truth-seeking/domains/index.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, printJson, UsageError } from './output.js';
+import { interrupted, interruption, print, printJson, UsageError } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
 import { readCount } from './tasks-generate.js';
 import { TruthScreen } from './truth-run.js';
@@ -67,6 +67,6 @@ export const truthGuardsCommand = defineCommand({
       `next:     npx isopro-native adapters promote ADAPTER --as NAME --gate ${gate} --evidence ${shellWord(evidence)}`,
     ];
     const style = terminalStyle(process.stdout);
-    process.stdout.write(`${lines.map((line) => wrapped(line, style, 10)).join('\n')}\n`);
+    print(`${lines.map((line) => wrapped(line, style, 10)).join('\n')}\n`);
   },
 });

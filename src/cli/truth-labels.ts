@@ -11,7 +11,7 @@ import { openPolicies } from '../truth-seeking/run/open-policies.js';
 import { drawProblems } from '../truth-seeking/run/plan.js';
 import { labelProblems, type RightShare } from '../truth-seeking/strategies/label-problems.js';
 import { defineCommand, modelOption } from './command.js';
-import { interrupted, interruption, printJson, UsageError } from './output.js';
+import { interrupted, interruption, print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
 import { readCount, readSeed } from './tasks-generate.js';
@@ -93,7 +93,7 @@ export const truthLabelsCommand = defineCommand({
       const verdict = own === null || correctOption === null ? '     ' : own === correctOption ? 'right' : 'wrong';
       return wrapped(`${verdict} ${own === null ? '-' : label(options[own], 20)}: ${label(question, 400)}`, style, 6);
     });
-    process.stdout.write(
+    print(
       [
         painted(`${id}: ${labels.filter((each) => each !== null).length} of ${problems.length} labelled`, 'strong', style),
         ...lines,

@@ -10,7 +10,7 @@ import {
 } from '../truth-seeking/domains/urn-oracle.js';
 import type { Urns } from '../truth-seeking/domains/urns.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson, UsageError } from './output.js';
+import { interruption, print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { readCount, readSeed } from './tasks-generate.js';
 
@@ -68,8 +68,8 @@ export const truthOracleCommand = defineCommand({
       for (const count of settings.trajectories) {
         const own = studies.filter((each) => each.reasoner === who && each.trajectories === count);
         const rows = own.map(({ noise: kind, plain, corrected }) => [kind, ...cells(plain), ...cells(corrected)]);
-        process.stdout.write(`${wrapped(`${who}, slope ${part(own[0]!.slope)}, ${count} trajectories`, style, 2)}\n`);
-        process.stdout.write(`${listTable(heads, rows, style)}\n\n`);
+        print(`${wrapped(`${who}, slope ${part(own[0]!.slope)}, ${count} trajectories`, style, 2)}\n`);
+        print(`${listTable(heads, rows, style)}\n\n`);
       }
   },
 });

@@ -5,7 +5,7 @@ import { tokenEvidence, type TokenEvidence } from '../truth-seeking/analysis/tok
 import { localPolicy } from '../truth-seeking/local-policy.js';
 import { readTruthRun, type TruthRun } from '../truth-seeking/run/folder.js';
 import { defineCommand } from './command.js';
-import { interruption, printJson } from './output.js';
+import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { readCount } from './tasks-generate.js';
 import { requireAdapter } from './truth-flags.js';
@@ -77,6 +77,6 @@ export const truthReportCommand = defineCommand({
     const { writeTruthReport } = await import('../report/truth-page.js');
     const bytes = await writeTruthReport(folder, { file: out, tokens, reader, signal, ...(against === undefined ? {} : { against }) });
     if (json) printJson({ out, bytes });
-    else process.stdout.write(`${out}\n`);
+    else print(`${out}\n`);
   },
 });

@@ -4,7 +4,7 @@ import type { TruthConfig } from '../truth-seeking/run/config.js';
 import { openPolicies } from '../truth-seeking/run/open-policies.js';
 import { RECOMPUTE, runTruth, WORLD_RECOMPUTE, type Recompute, type RecomputeRules, type TruthProgress } from '../truth-seeking/run/run.js';
 import { defineCommand } from './command.js';
-import { interrupted, interruption, printJson, UsageError } from './output.js';
+import { interrupted, interruption, print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
 import { truthCommandLine, truthConfigOf, truthFlags } from './truth-flags.js';
@@ -119,10 +119,7 @@ export const truthRunCommand = defineCommand({
       screen[Symbol.dispose]();
       const command = truthCommandLine(config, argv.out ?? result.folder);
       if (argv.json) printJson({ ...truthJson(result, argv.each), command });
-      else
-        process.stdout.write(
-          `${truthText(result, terminalStyle(process.stdout))}\nrun:   ${argv.out ?? result.folder}\nagain: ${command}\n`,
-        );
+      else print(`${truthText(result, terminalStyle(process.stdout))}\nrun:   ${argv.out ?? result.folder}\nagain: ${command}\n`);
     } finally {
       person?.close();
     }

@@ -29,7 +29,7 @@ import {
   trainingStart,
 } from '../truth-seeking/training/train-and-measure.js';
 import { defineCommand, modelOption } from './command.js';
-import { interrupted, interruption, printJson, UsageError } from './output.js';
+import { interrupted, interruption, print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { readCount, readSeed } from './tasks-generate.js';
 import { TruthScreen } from './truth-run.js';
@@ -331,7 +331,7 @@ export const truthTrainCommand = defineCommand({
       const lines = Object.entries(done).filter(([, value]) => typeof value !== 'object');
       const { changes } = done as { readonly changes?: readonly FigureChange[] };
       const table = changes === undefined ? '' : `\n${changesTable(changes)}\n`;
-      process.stdout.write(`${lines.map(([key, value]) => `${key}: ${String(value)}`).join('\n')}\n${table}`);
+      print(`${lines.map(([key, value]) => `${key}: ${String(value)}`).join('\n')}\n${table}`);
     }
   },
 });

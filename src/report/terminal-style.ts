@@ -28,18 +28,36 @@ export type Paint = keyof typeof PAINTS;
 export const painted = (text: string, paint: Paint | null, { color }: Pick<TerminalStyle, 'color'>): string =>
   color && paint !== null && text !== '' ? `\u001b[${PAINTS[paint]}m${text}\u001b[0m` : text;
 
-/** Columns that a text takes. */
-export const length = (text: string): number => [...text].length;
+/** Columns that a text takes, colours aside. */
+export const length = (text: string): number => [...text.replace(/\u001b\[[0-9;]*m/g, '')].length;
 
-/** A sentence in lines that fit, the further ones indented like the first and by `hang` more; a word longer than a line stays whole. */
+/**
+ * A sentence in lines that fit, the further ones indented like the first and by `hang` more. A word longer than a line stays whole, and a
+ * value behind its label.
+ */
 export function wrapped(text: string, { prose: width = Infinity }: Pick<TerminalStyle, 'prose'>, hang = 0): string {
   const indent = ' '.repeat(/^ */.exec(text)![0].length + hang);
   const lines = [''];
   for (const word of text.split(/(?<=\S) /)) {
     const line = lines.at(-1)!;
     if (line === '') lines[lines.length - 1] = word;
-    else if (length(line) + 1 + length(word) <= width) lines[lines.length - 1] = `${line} ${word}`;
+    else if (length(line) + 1 + length(word) <= width || word.startsWith(' ')) lines[lines.length - 1] = `${line} ${word}`;
     else lines.push(`${indent}${word}`);
   }
   return lines.join('\n');
+}
+
+/** A line to be copied into a terminal: the terminal itself breaks it, which leaves it whole. */
+const COMMAND = /\bnpx isopro-native\b|\bcurl\b/;
+
+/** Lines that are too long for a terminal, broken at blanks: below what stands behind a label and two blanks, or two columns further in. */
+export function fitted(text: string, style: Pick<TerminalStyle, 'prose'>): string {
+  const { prose = Infinity } = style;
+  const fit = (line: string): string => {
+    if (length(line) <= prose || COMMAND.test(line)) return line;
+    const indent = /^ */.exec(line)![0].length;
+    const behindLabel = /^ *\S+(?: \S+)*? {2,}(?=\S)/.exec(line)?.[0].length ?? Infinity;
+    return wrapped(line, style, behindLabel <= prose / 2 ? behindLabel - indent : 2);
+  };
+  return prose === Infinity ? text : text.split('\n').map(fit).join('\n');
 }

@@ -192,6 +192,6 @@ test('errors say what to do', async () => {
   ).toBe(2);
   expect((await runCli(['adapters', 'export', file('adapter.gguf'), '--out', file('x')])).code).toBe(2);
   expect(JSON.parse((await runCli(['adapters', 'inspect', file('model.gguf'), '--json'])).stderr)).toMatchObject({
-    error: { code: 'ADAPTER_CORRUPT' },
+    error: { code: 'ADAPTER_MISMATCH' },
   });
 });

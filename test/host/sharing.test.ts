@@ -166,7 +166,10 @@ describe('adapters', () => {
       message: `the adapter: there is no file ${path.join(folder, 'absent')}`,
       remedy: expect.stringContaining('in its folder adapters/'),
     });
-    await expect(model.loadAdapter(file)).rejects.toMatchObject({ code: 'ADAPTER_CORRUPT' });
+    await expect(model.loadAdapter(file)).rejects.toMatchObject({
+      code: 'ADAPTER_MISMATCH',
+      message: expect.stringContaining('a whole model'),
+    });
     await expect(model.generate({ ...greedy([5]), adapter: { id: 'x' } as never })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     expect(host.usage().models.map(({ adapters }) => adapters.length)).toEqual([1, 0]);
   });

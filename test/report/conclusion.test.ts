@@ -7,7 +7,7 @@ import { table } from '../../src/cli/estimate-tables.js';
 import { conclusion, shortcoming } from '../../src/report/conclusion.js';
 import { checkIntegrity, type Integrity } from '../../src/report/integrity.js';
 import { judgedBadge, readJudged } from '../../src/report/judged.js';
-import { columnsOf, painted, terminalStyle, wrapped } from '../../src/report/terminal-style.js';
+import { columnsOf, fitted, painted, terminalStyle, wrapped } from '../../src/report/terminal-style.js';
 import { writeReport } from '../../src/report/write-report.js';
 import { readRun, type RunRecord } from '../../src/run-folder/read-run.js';
 import { writeRunFolder } from '../models/run-folder.js';
@@ -158,6 +158,17 @@ describe('text for a terminal', () => {
     expect(lines[0]).toMatch(/^ {2}one/);
     expect(lines.slice(1).every((line) => /^ {4}\S/.test(line))).toBe(true);
     expect(wrapped(text, {})).toBe(text);
+    const labelled = 'file     /a/path/of/more/than/a/line (3 MB)';
+    expect(wrapped(labelled, { prose: 20 }, 9)).toBe('file     /a/path/of/more/than/a/line\n         (3 MB)');
+  });
+
+  test('breaks what is too long for it, below its label, and leaves commands and files alone', () => {
+    const red = '\u001b[31mten columns\u001b[0m';
+    const text = `${red}\nT1  first and second and third\nsome words of one sentence\nnext: npx isopro-native report runs/one`;
+    expect(fitted(text, { prose: 20 })).toBe(
+      `${red}\nT1  first and second\n    and third\nsome words of one\n  sentence\nnext: npx isopro-native report runs/one`,
+    );
+    expect(fitted(text, {})).toBe(text);
   });
 
   test('has tables whose tiers come below each other where they do not fit beside each other, each with its figures', () => {

@@ -216,7 +216,7 @@ describe('a model that says one of eight letters', () => {
       ['L1', 4],
     ]);
     const shown = await runCli(['tasks', 'calibrate', ...flags, '--tier', 'L2']);
-    expect(shown.stdout).toMatch(/problems +pass@1 +pass@4 +mixed +format[^]*^L2 +4 .*held out$/m);
+    expect(shown.stdout).toMatch(/problems +pass@1 +pass@4 +mixed +format[^]*^L2 +4 .*\n.*held out$/m);
     expect(shown.stdout).toMatch(/^why 15 of 16 replies did not pass/m);
   });
 
