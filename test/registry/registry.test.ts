@@ -93,7 +93,7 @@ describe('publish', () => {
     ])
       await expect(work()).rejects.toThrow(coded('REGISTRY_NOT_FOUND'));
     expect(existsSync(registry.paths.folder)).toBe(false); // what fails begins none
-    await expect(registry.publish({ file: path.join(folder, 'model.gguf'), base })).rejects.toThrow(coded('ADAPTER_CORRUPT'));
+    await expect(registry.publish({ file: path.join(folder, 'model.gguf'), base })).rejects.toThrow(coded('ADAPTER_MISMATCH'));
     await expect(registry.publish({ file: path.join(folder, 'none.gguf'), base })).rejects.toThrow(coded('MODEL_NOT_FOUND'));
     await expect(registry.publish({ file: adapterFile(1), base: { ...base, sha256: 'x' } })).rejects.toThrow(coded('INVALID_ARGUMENT'));
     const lineage = { parent: 'cd'.repeat(32), producedBy: [] };

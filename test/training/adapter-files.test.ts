@@ -335,7 +335,7 @@ describe('merging', () => {
       expect(Buffer.from(await trainer.snapshot()).equals(before)).toBe(true);
     }
     expect(await code(mergeAdapter({ model: at, adapter, out: at }))).toBe('INVALID_ARGUMENT');
-    expect(await code(mergeAdapter({ model: at, adapter: at, out }))).toBe('ADAPTER_CORRUPT');
+    expect(await code(mergeAdapter({ model: at, adapter: at, out }))).toBe('ADAPTER_MISMATCH');
     expect(await code(mergeAdapter({ model: at, adapter: file('absent.gguf'), out }))).toBe('MODEL_NOT_FOUND');
     expect(await code(mergeAdapter({ model: adapter, adapter, out }))).not.toBe('nothing');
     expect(readFileSync(out, 'utf8')).toBe('older');
