@@ -601,7 +601,7 @@ describe('adapters that requests load', () => {
   });
 
   test('are refused where they are none', async () => {
-    expect(failure(await load({ lora_name: 'x', lora_path: file }))).toEqual([400, 'invalid_request_error', null, 'adapter_corrupt']);
+    expect(failure(await load({ lora_name: 'x', lora_path: file }))).toEqual([400, 'invalid_request_error', null, 'adapter_mismatch']);
     expect((await load({ lora_name: 'x', lora_path: 'none.gguf' })).status).toBe(404);
     expect((await send(server, '/v1/models')).body.data).toHaveLength(3);
   });
