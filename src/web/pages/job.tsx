@@ -1,4 +1,5 @@
 import type { JSX } from 'preact';
+import { eventText } from '../event-text.ts';
 import { shortId } from '../format.ts';
 import { LiveJob, useJob } from '../live-job.tsx';
 import { href } from '../router.ts';
@@ -38,9 +39,7 @@ export function JobPage({ id }: { id: string }): JSX.Element {
                       <td>{event.id}</td>
                       <td>{event.at.slice(11, 19)}</td>
                       <td>{event.type}</td>
-                      <td class="long">
-                        <code>{JSON.stringify(event.data).slice(0, 300)}</code>
-                      </td>
+                      <td class="long">{eventText(event).slice(0, 300)}</td>
                     </tr>
                   ))}
               </Table>
