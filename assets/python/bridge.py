@@ -66,13 +66,28 @@ def shown(error):
     return f"{type(error).__name__}: {text}"[:LARGEST_MESSAGE]
 
 
+TOLD = set()
+
+
+def tell(error):
+    """Prints where an exception came from, once for each place; this file is no part of it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename != __file__] or frames
+    place = (type(error), own[-1].filename, own[-1].lineno) if own else (type(error),)
+    if place in TOLD:
+        return
+    TOLD.add(place)
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own[-3:]), shown(error), "\n"]
+    print("".join(lines) + "(further ones from this line are not shown)", file=sys.stderr)
+
+
 def call(member, function, *arguments):
     try:
         return function(*arguments)
     except (Wrong, Refused):
         raise
     except BaseException as error:
-        traceback.print_exc(limit=-3)
+        tell(error)
         raise Wrong(member, f"raised {shown(error)}") from error
 
 
@@ -350,7 +365,7 @@ def loading(function, *arguments):
     except ModuleNotFoundError as error:
         raise Refused("PYTHON_UNAVAILABLE", f"{sys.executable}: {error}") from error
     except BaseException as error:
-        traceback.print_exc(limit=-3)
+        tell(error)
         raise Wrong("module", f"raised {shown(error)}") from error
 
 
@@ -480,7 +495,7 @@ class Calls:
         try:
             verdict = self.task.verify(problem, text)
         except BaseException as error:
-            traceback.print_exc(limit=-3)
+            tell(error)
             return {"outcome": "none", "reason": f"verify raised {shown(error)}"}
         try:
             return self.verdict(verdict)

@@ -85,7 +85,7 @@ export const tasksCheckCommand = defineCommand({
       style,
       perTier,
       signal,
-      onProgress: (done, total) => progress.update(done, { total }),
+      onProgress: (done, total, note) => progress.update(done, { total, ...(note !== undefined && { note }) }),
       ...(model === null ? {} : { model: { model, template, maxTokens: reply } }),
     });
     progress.clear();

@@ -8,8 +8,8 @@ import { defineCommand } from './command.js';
 import { print, printJson, UsageError } from './output.js';
 import { pythonTask, scriptTask, type TaskAnswers } from './task-templates.js';
 
-/** Most problems of a tier are kept for evaluation where its numbers are smaller. */
-const LEAST_LARGEST = 20;
+/** Most problems of a tier are kept for evaluation where its numbers are smaller: of questions with one number, and with two. */
+const LEAST_LARGEST = { one: 400, two: 20 } as const;
 
 /** In the order in which they are asked, with what is taken for an empty line. */
 const QUESTIONS = {
@@ -21,11 +21,26 @@ const QUESTIONS = {
 } as const;
 type Question = keyof typeof QUESTIONS;
 
-function readTiers(text: string): TaskAnswers['tiers'] {
+/** Which of the two numbers a question names. @throws UsageError where it names none, or not all that the answer takes */
+function numbersIn(ask: string, answer: string): readonly string[] {
+  const named = ['a', 'b'].filter((name) => ask.includes(`{${name}}`));
+  if (named.length === 0)
+    throw new UsageError(`--ask: ${JSON.stringify(ask)} has neither {a} nor {b}, and would be the same question each time`);
+  const missing = ['a', 'b'].filter((name) => !named.includes(name) && new RegExp(`\\b${name}\\b`).test(answer));
+  if (missing.length > 0)
+    throw new UsageError(`--answer takes ${missing.join(' and ')}, which --ask does not name: write {${missing[0]}} in it`);
+  return named;
+}
+
+function readTiers(text: string, numbers: number): TaskAnswers['tiers'] {
+  const least = numbers === 1 ? LEAST_LARGEST.one : LEAST_LARGEST.two;
   const tiers = text.split(',').map((part): [string, number] => {
     const [, name, most] = /^\s*([\w-]+):(\d{1,9})\s*$/.exec(part) ?? [];
-    if (name === undefined || Number(most) < LEAST_LARGEST)
-      throw new UsageError(`--tiers takes names with a largest number of ${LEAST_LARGEST} or more, such as ${QUESTIONS.tiers[1]}`);
+    if (name === undefined || Number(most) < least)
+      throw new UsageError(
+        `--tiers takes names with a largest number of ${least} or more${numbers === 1 ? ', as the question has one number' : ''}, ` +
+          `such as small:${numbers === 1 ? 999 : 99},large:9999`,
+      );
     return [name, Number(most)];
   });
   if (new Set(tiers.map(([name]) => name)).size < tiers.length) throw new UsageError('--tiers names a tier twice');
@@ -55,7 +70,7 @@ export const tasksNewCommand = defineCommand({
     const task: TaskAnswers = {
       ask: answers.ask,
       answer: answers.answer,
-      tiers: readTiers(answers.tiers),
+      tiers: readTiers(answers.tiers, numbersIn(answers.ask, answers.answer).length),
       check: answers.reply,
       id: path.basename(answers.file, extension),
     };
@@ -81,7 +96,10 @@ export const tasksNewCommand = defineCommand({
 async function tryOut(specifier: string, { file, answer }: Record<Question, string>): Promise<void> {
   const refuse = (why: string): never => {
     rmSync(file);
-    throw new UsageError(`--answer: ${JSON.stringify(answer)} does not work in ${path.basename(file)}, which is not written: ${why}`);
+    throw new UsageError(
+      `--answer: ${JSON.stringify(answer)} does not work in ${path.basename(file)}, which is not written: ${why}. ` +
+        'An answer that takes more than an expression is written into the file afterwards: begin with a simple one',
+    );
   };
   try {
     await using task = await openTask(specifier.startsWith('python:') ? specifier : path.resolve(file), { silent: true });

@@ -3,7 +3,7 @@ import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
-import { ExaminedVerdicts, GaveUp, NONSENSE } from './examined-verdicts.js';
+import { ExaminedVerdicts, GaveUp, NONSENSE, type ExaminingOptions } from './examined-verdicts.js';
 import { PASSES_EVERYTHING } from './task-warnings.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
@@ -23,6 +23,7 @@ export interface TaskFinding {
     | 'refuses-reference'
     | 'answer-in-prompt'
     | 'few-problems'
+    | 'same-prompt'
     | 'easy-policy'
     | 'near-duplicates'
     | 'duplicates'
@@ -51,7 +52,7 @@ export interface ExamineOptions {
   readonly model?: { readonly model: Pick<Model, 'renderChats' | 'info'>; readonly template: boolean; readonly maxTokens: number };
   readonly signal?: AbortSignal;
   /** Verdicts that were found, of about so many. */
-  readonly onProgress?: (done: number, total: number) => void;
+  readonly onProgress?: ExaminingOptions['onProgress'];
 }
 
 /** That every problem is tried with: nothing, nonsense, its question. */
@@ -115,19 +116,40 @@ export async function examineTask(
 /** What the model reads tells problems apart: a member that no prompt names makes none. */
 async function examineNumber(task: OpenTask, tier: string, style: PromptStyle, find: Find, proceed: () => void): Promise<void> {
   const needed = SET_SIZE.dev + SET_SIZE.test;
-  const asked = new Set<string>();
+  const problems = new Set<string>();
+  /** One problem of each prompt. */
+  const asked = new Map<string, Problem>();
+  let twins: readonly [Problem, Problem] | null = null;
   for (let sample = 0; sample < NUMBER_DRAWS && asked.size < needed; sample++) {
     proceed();
     const problem = await task.generate(tier, deriveSeed({ runSeed: 0n, purpose: 'number', iteration: 0, problemId: tier, sample }));
-    asked.add((await task.prompt(problem, style)).map(({ content }) => content).join('\n'));
+    const prompt = (await task.prompt(problem, style)).map(({ content }) => content).join('\n');
+    problems.add(problem.id);
+    const other = asked.get(prompt);
+    if (other === undefined) asked.set(prompt, problem);
+    else if (twins === null && other.id !== problem.id && (await haveDifferentAnswers(task, other, problem, style)))
+      twins = [other, problem];
   }
+  if (twins !== null)
+    find(
+      'error',
+      'same-prompt',
+      `tier ${tier}: two problems have one prompt and two right answers, ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')}: the prompt ` +
+        'does not say what the answer depends on',
+    );
   if (asked.size >= needed) return;
   find(
     'warning',
     'few-problems',
-    `tier ${tier}: ${NUMBER_DRAWS} draws gave ${asked.size} different prompts; ${needed} are kept for evaluation, and more are needed to ` +
-      'train on',
+    `tier ${tier}: ${NUMBER_DRAWS} draws gave ${problems.size} different problems and ${asked.size} different prompts; ${needed} are kept ` +
+      `for evaluation, and more are needed to train on${problems.size > asked.size ? ': does the prompt show all of a problem?' : ''}`,
   );
+}
+
+async function haveDifferentAnswers(task: OpenTask, one: Problem, other: Problem, style: PromptStyle): Promise<boolean> {
+  if (!task.hasReferences) return false;
+  const replies = [await task.referenceReply(one, style), await task.referenceReply(other, style)];
+  return !replies.includes(null) && replies[0] !== replies[1];
 }
 
 type Find = (severity: TaskFinding['severity'], name: TaskFinding['name'], detail: string) => void;
@@ -142,14 +164,23 @@ async function examineVerdicts(
   style: PromptStyle,
   find: Find,
 ): Promise<Dictionary<number>> {
-  const [empty, nonsense, questions, references]: Verdict[][] = [[], [], [], []];
-  const judge = (problem: Problem, text: string): Promise<Verdict> => found.judge(problem, text);
+  const [empty, nonsense, questions, references, answers]: Verdict[][] = [[], [], [], [], []];
+  /** Where some reply but the empty one passed. */
+  const passing = new Set<string>();
+  const judge = async (problem: Problem, text: string): Promise<Verdict> => {
+    const verdict = await found.judge(problem, text);
+    if (verdict.kind === 'pass' && text !== '') passing.add(problem.tier);
+    return verdict;
+  };
   const answered: Answered[] = [];
   for (const problem of problems) {
     const asked = (await task.prompt(problem, style)).map(({ content }) => content);
     empty!.push(await judge(problem, ''));
     nonsense!.push(await judge(problem, NONSENSE));
     questions!.push(await judge(problem, asked.at(-1)!));
+    const { answer: own } = problem as Problem & { readonly answer?: unknown };
+    // of rows whose check is a program, which may want something else of a reply
+    if (task.rows !== undefined && !task.hasReferences && typeof own === 'string') answers!.push(await judge(problem, own));
     if (!task.hasReferences) continue;
     const reply = await task.referenceReply(problem, style);
     if (reply === null) continue;
@@ -159,10 +190,13 @@ async function examineVerdicts(
   }
   const leaks = leaking(answered);
   const shares = dictionary<number>();
+  const policyVerdicts = new Map<string, readonly Verdict[]>();
   for (const policy of task.policies) {
     const verdicts: Verdict[] = [];
     for (const problem of problems) verdicts.push(await found.applyPolicy(policy, problem));
+    for (const [i, { kind }] of verdicts.entries()) if (kind === 'pass') passing.add(problems[i]!.tier);
     shares[policy] = share(verdicts);
+    policyVerdicts.set(policy, verdicts);
   }
 
   for (const detail of found.undecided) find('error', 'undecided', detail);
@@ -185,12 +219,16 @@ async function examineVerdicts(
       `${wrong.length} of ${references!.length} replies that the task itself calls right fail: ` +
         `${wrong[0]!.violations[0]?.detail ?? 'without a violation'}`,
     );
-  const passed = [...Object.values(shares), share(references!), share(questions!), share(nonsense!)].some((each) => each > 0);
-  if (!passed)
+  const hopeless = task.tiers.filter(({ id }) => !passing.has(id)).map(({ id }) => id);
+  if (hopeless.length > 0)
     find(
       references!.length > 0 ? 'error' : 'warning',
       'passes-nothing',
-      'no reply that was tried passes, of a policy or of the task; a referenceReply or a policy that passes would show that one can',
+      `${hopeless.length < task.tiers.length ? `tier ${hopeless.join(', ')}: ` : ''}no reply that was tried passes, ${
+        answers!.length > 0
+          ? "not the rows' own answers either: does the check want something else of a reply?"
+          : 'of a policy or of the task; a referenceReply or a policy that passes would show that one can'
+      }`,
     );
   if (leaks.length > 0)
     find(
@@ -202,13 +240,19 @@ async function examineVerdicts(
   // notes of rows say what a policy does, of other tasks why it may pass; the question was looked at above
   const easy = (policy: string): number =>
     task.rows !== undefined && policy === 'commonest answer' ? NEARLY_ALL : Object.hasOwn(notes, policy) ? Infinity : EASY;
-  for (const [policy, passes] of Object.entries(shares))
-    if (passes >= easy(policy) && !everything)
+  for (const [policy, verdicts] of policyVerdicts) {
+    const byTier = task.tiers.map(({ id }) => ({ id, passes: share(verdicts.filter((_, i) => problems[i]!.tier === id)) }));
+    const tiers = byTier.filter(({ passes }) => passes >= easy(policy));
+    const ofAll = tiers.length === task.tiers.length;
+    if (tiers.length > 0 && !everything)
       find(
         'warning',
         'easy-policy',
-        `the policy ${policy} passes ${percent(passes)} without a model: the task can be passed without doing it`,
+        `the policy ${policy} passes ` +
+          (ofAll ? percent(shares[policy]!) : tiers.map(({ id, passes }) => `${percent(passes)} of tier ${id}`).join(', ')) +
+          ` without a model: ${ofAll ? 'the task' : tiers.length === 1 ? 'it' : 'they'} can be passed without doing what is asked`,
       );
+  }
   return shares;
 }
 

@@ -13,15 +13,31 @@ export class GaveUp extends Error {}
 
 export interface ExaminingOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Verdicts that were asked for, of about so many. */
-  readonly onProgress?: ((done: number, total: number) => void) | undefined;
+  /** Verdicts that were asked for, of about so many, and what is worth knowing beside that. */
+  readonly onProgress?: ((done: number, total: number, note?: string) => void) | undefined;
 }
+
+/** Verdicts without a decision for one reason, and the first of them. */
+interface Undecided {
+  count: number;
+  readonly reason: string;
+  readonly problem: Problem;
+  /** In words: a reply, or a policy. */
+  readonly tried: string;
+}
+
+/** What stands in quotes, and figures: of one cause they differ from reply to reply. */
+const causeOf = (reason: string): string => reason.replace(/'[^']*'|"[^"]*"|\d+/g, '#');
+
+/** At most so much of a reply is shown. */
+const SHOWN = 60;
+const quoted = (text: string): string => JSON.stringify(text.length <= SHOWN ? text : `${text.slice(0, SHOWN - 1)}…`);
 
 export class ExaminedVerdicts {
   readonly #task: OpenTask;
   readonly #total: number;
   readonly #options: ExaminingOptions;
-  readonly #undecided = new Map<string, { count: number; readonly first: Problem }>();
+  readonly #undecided = new Map<string, Undecided>();
   #done = 0;
   #lost = 0;
   /** Of the first that was lost. */
@@ -38,13 +54,14 @@ export class ExaminedVerdicts {
     const { signal } = this.#options;
     return this.#noted(
       problem,
+      `the reply ${quoted(text)}`,
       async () => (await this.#task.judge(problem, text, 'stop', signal === undefined ? {} : { signal })).verdict,
     );
   }
 
   /** @throws GaveUp, IsoproError ABORTED */
   applyPolicy(policy: string, problem: Problem): Promise<Verdict> {
-    return this.#noted(problem, () => this.#task.applyPolicy(policy, problem));
+    return this.#noted(problem, `the answer of the policy ${policy}`, () => this.#task.applyPolicy(policy, problem));
   }
 
   /** One problem before all others. Replies that cannot be read do not reach a verifier, so that policies are tried too. @throws GaveUp */
@@ -56,26 +73,29 @@ export class ExaminedVerdicts {
 
   /** In words, by what the verifier said. */
   get undecided(): string[] {
-    return [...this.#undecided].map(
-      ([reason, { count, first }]) =>
-        `${count} of the replies that were tried have no verdict, the first on problem ${first.id.slice(0, 12)} of tier ${first.tier}: ` +
-        `${reason}${this.#lost >= MOST_LOST ? '; nothing else was tried' : ''}`,
+    return [...this.#undecided.values()].map(
+      ({ count, reason, problem, tried }) =>
+        `${count} of the replies that were tried ${count === 1 ? 'has' : 'have'} no verdict, ${count === 1 ? '' : 'the first '}${tried} to ` +
+        `problem ${problem.id.slice(0, 12)} of tier ${problem.tier}: ${reason}${this.#lost >= MOST_LOST ? '; nothing else was tried' : ''}`,
     );
   }
 
-  async #noted(problem: Problem, ask: () => Promise<Verdict>): Promise<Verdict> {
+  async #noted(problem: Problem, tried: string, ask: () => Promise<Verdict>): Promise<Verdict> {
     const { signal, onProgress } = this.#options;
     if (signal?.aborted === true) throw new IsoproError('ABORTED', 'examining the task was cancelled');
     const verdict = await ask();
-    onProgress?.(++this.#done, Math.max(this.#done, this.#total));
+    const lost = this.#lost + Number(isLost(verdict));
+    const note = lost === 0 ? undefined : `${lost} without a verdict, at ${MOST_LOST} no more are tried`;
+    onProgress?.(++this.#done, Math.max(this.#done, this.#total), note);
     if (verdict.kind !== 'none') return verdict;
     const reason = verdict.reason ?? 'no reason';
     // that of a policy has longer, and says so: one verifier that hangs is one finding
     const of = isLost(verdict) ? (this.#lostReason ??= reason) : reason;
-    const known = this.#undecided.get(of);
-    if (known === undefined) this.#undecided.set(of, { count: 1, first: problem });
+    const known = this.#undecided.get(causeOf(of));
+    if (known === undefined) this.#undecided.set(causeOf(of), { count: 1, reason: of, problem, tried });
     else known.count++;
-    if (isLost(verdict) && ++this.#lost >= MOST_LOST) throw new GaveUp(reason);
+    this.#lost = lost;
+    if (isLost(verdict) && lost >= MOST_LOST) throw new GaveUp(reason);
     return verdict;
   }
 }

@@ -3,12 +3,12 @@ import type {
   ChatMessage,
   ExploitCase,
   FinishReason,
-  Parsed,
   Problem,
   PromptStyle,
   Task,
   TaskLimits,
   Tier,
+  Verdict,
   VerifyContext,
 } from './task.js';
 
@@ -18,9 +18,15 @@ export interface GivenVerdict {
   readonly violations?: readonly { readonly category: string; readonly detail: string }[];
   readonly metrics?: Readonly<Record<string, number>>;
   readonly reason?: string;
+  readonly results?: Verdict['results'];
   readonly score?: number;
   readonly forecast?: Forecast;
 }
+
+/** What a reply was read as; `form` may be left out, and what is wrong with one that could not be read. */
+export type GivenParsed<A> =
+  | { readonly ok: true; readonly answer: A; readonly form?: string }
+  | { readonly ok: false; readonly category?: string; readonly detail?: string };
 
 /** What a user writes: the members of a task without what has an obvious default. Problem ids are assigned by the host. */
 export interface TaskDefinition<P extends object, A> {
@@ -30,7 +36,7 @@ export interface TaskDefinition<P extends object, A> {
   readonly tiers: readonly (Partial<Tier> & Pick<Tier, 'id'>)[];
   generate(tier: string, seed: bigint): P | Promise<P>;
   prompt(problem: P & Problem, style: PromptStyle): ChatMessage[];
-  parse(text: string, problem: P & Problem, earlier?: readonly string[]): Parsed<A>;
+  parse(text: string, problem: P & Problem, earlier?: readonly string[]): GivenParsed<A>;
   verify(problem: P & Problem, answer: A, context: VerifyContext): GivenVerdict | Promise<GivenVerdict>;
   readLeniently?(text: string, problem: P & Problem): readonly A[];
   readonly answerGrammar?: string;

@@ -64,7 +64,8 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
         task,
         'generate',
         `tier ${JSON.stringify(tier)} and seed ${seed} gave two problems, which differ in ${differing}; the second was generated anew, ` +
-          'by a clock that is 400 days ahead',
+          'in another thread and by a clock that is 400 days ahead: a generator of its own such as Math.random, the time, or something ' +
+          'kept from one call to the next',
       );
   }
   const prompts = await each(problems, (problem) => task.prompt(problem, style));
@@ -72,7 +73,9 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
   for (const [i, prompt] of prompts.entries()) {
     if (JSON.stringify(prompt) !== JSON.stringify(promptsAgain[i])) refuse(task, 'prompt', `problem ${problems[i]!.id} had two prompts`);
   }
-  const answers = problems.flatMap((problem) => task.policies.map((policy) => ({ problem, policy })));
+  // each twice in a row: a verifier that counts its calls gives two verdicts
+  const twice = <T>(item: T): T[] => [item, item];
+  const answers = problems.flatMap((problem) => task.policies.flatMap((policy) => twice({ problem, policy })));
   const verdicts = await each(answers, ({ policy, problem }) => task.applyPolicy(policy, problem));
   const verdictsAgain = await each(answers, ({ policy, problem }) => anew.applyPolicy(policy, problem), true);
   for (const [i, { problem, policy }] of answers.entries()) {
@@ -83,12 +86,14 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
       `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${shown(verdicts[i]!)} and ${shown(verdictsAgain[i]!)}`,
     );
   }
+  const replies = task.exploits.map(({ problem, text, finish }) => ({ problem, text, finish }));
+  for (const problem of task.hasReferences ? problems : []) {
+    const text = await task.referenceReply(problem, style);
+    if (text !== null) replies.push(...twice({ problem, text, finish: 'stop' as const }));
+  }
   await refuseUnsteadyVerdicts(
     anew,
-    await each(task.exploits, async (exploit) => ({
-      ...exploit,
-      judgement: await task.judge(exploit.problem, exploit.text, exploit.finish),
-    })),
+    await each(replies, async (reply) => ({ ...reply, judgement: await task.judge(reply.problem, reply.text, reply.finish) })),
   );
 }
 

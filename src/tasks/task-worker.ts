@@ -148,8 +148,9 @@ async function importTask({ code, path }: ThreadTask & { kind: 'bundle' }): Prom
     () => import(`data:text/javascript;base64,${Buffer.from(code).toString('base64')}`) as Promise<Record<string, unknown>>,
   );
   const found = (module['default'] ?? module['task']) as Record<string, unknown> | undefined;
-  if (typeof found !== 'object' || found === null)
-    throw new MemberError('default', 'the file must export the task as its default export or as `task`');
+  // of a file that exports nothing the bundler makes an empty object
+  if (typeof found !== 'object' || found === null || !Object.keys(memberShapes).some((member) => member in found))
+    throw new MemberError('default', 'the file must export the task: `export default defineTask({ … })`, or as `task`');
   for (const [member, shape] of Object.entries(memberShapes)) checkMember(member, shape, found[member], member);
   return found as unknown as typeof task;
 }
