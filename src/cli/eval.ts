@@ -7,14 +7,16 @@ import { evaluationSet, shortTiers } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePassAtK, type PassAtKEvaluation } from '../evaluation/pass-at-k.js';
 import { judgePolicies, summarisePolicies } from '../evaluation/policies.js';
+import type { Failures } from '../run-folder/derived.js';
 import { commonestFailure, failureTable, nothingAccepted } from '../report/failures.js';
+import { label } from '../report/hostile-text.js';
 import { RATE_NOTES, RATE_TITLES } from '../report/figures.js';
 import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { figuresGiven, READINGS, summarise, SUMMARY_SEED } from '../statistics/index.js';
 import { failureOf, reasonOf } from '../tasks/failures.js';
 import { SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
 import { openTask } from '../tasks/open-task.js';
-import { PROMPT_STYLES } from '../tasks/task.js';
+import { PROMPT_STYLES, type Verdict } from '../tasks/task.js';
 import { resolveSettings } from '../training/settings.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { answerFrom, answerLocally, loadingOf, recordingOf, runDefaults } from './answering.js';
@@ -56,6 +58,22 @@ function sampledRows(
 }
 
 /** What is known of them. */
+/** What the verifier said of the first reply that has no verdict, whole where a table cuts it. */
+function whyUndecided({ rows }: Failures): string {
+  const first = rows.find(({ kind }) => kind === 'undecided');
+  return first === undefined || first.why === '' ? '' : `: ${label(first.why, 300)}. \`tasks check\` tries the verifier`;
+}
+
+/** Policies of whose answers the verifier decided none, with what it said of one. */
+function undecidedPolicies(judged: Readonly<Record<string, readonly Pick<Verdict, 'kind' | 'reason'>[]>>): string[] {
+  const lost = Object.entries(judged).filter(([, verdicts]) => verdicts.length > 0 && verdicts.every(({ kind }) => kind === 'none'));
+  if (lost.length === 0) return [];
+  const names = lost.map(([policy]) => policy).join(', ');
+  return [
+    `The verifier decided no answer of ${names}: ${label(lost[0]![1][0]!.reason ?? 'it gave no reason', 300)}. \`tasks check\` tries it.`,
+  ];
+}
+
 const countsOf = ({ promptIds, promptTokens = promptIds?.length, tokenIds, tokens = tokenIds?.length }: Reply) => ({
   promptTokens,
   tokens,
@@ -280,6 +298,7 @@ export const evalCommand = defineCommand({
             ]
           : []),
       ];
+      advice.push(...undecidedPolicies(judged));
       const terminal = terminalStyle(process.stdout);
       print(
         `${wrapped(
@@ -298,8 +317,8 @@ export const evalCommand = defineCommand({
           (failures.rows.length > 0 ? `\n${failureTable(failures, 'answers', terminal)}\n\n` : '') +
           advice.map((text) => `${wrapped(text, terminal)}\n`).join('') +
           (none > 0
-            ? `${none} verdicts could not be found; they are in no ` +
-              `denominator${greedy?.summary.valid === false ? ', and the figures are no result' : ''}\n`
+            ? `${none} ${none === 1 ? 'verdict' : 'verdicts'} could not be found; they are in no ` +
+              `denominator${greedy?.summary.valid === false ? ', and the figures are no result' : ''}${whyUndecided(failures)}\n`
             : '') +
           (sampledTokens === null
             ? ''

@@ -1,11 +1,9 @@
-import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import type { HowAsked } from '../report/failures.js';
-import { isDataFile } from '../tasks/data/read-rows.js';
 import type { RunSettings } from '../training/settings.js';
+import { unshownExamples } from '../training/unshown-examples.js';
 
 /** How a run asks, for what to change where nothing passes. */
-export const howAsked = ({ model, task, sampling }: Pick<RunSettings, 'model' | 'task' | 'sampling'>): HowAsked => ({
-  ...sampling,
-  // the embedded model has been taught one prompt
-  ...(sampling.examples !== undefined || model.name === EMBEDDED_MODEL ? {} : { unshown: isDataFile(task) ? 'rows' : 'problems' }),
-});
+export function howAsked(settings: Pick<RunSettings, 'model' | 'task' | 'sampling'>): HowAsked {
+  const unshown = unshownExamples(settings);
+  return { ...settings.sampling, ...(unshown !== null && { unshown }) };
+}

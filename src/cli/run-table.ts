@@ -185,6 +185,7 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
   const { difference } = comparison;
   const interval = difference === null ? '' : `, 95 % interval ${points(difference.low)} to ${points(difference.high)}`;
   const change = test.after.mean === null || test.before.mean === null ? null : test.after.mean - test.before.mean;
+  const isLast = adapter.iteration >= result.iterations.length;
   return [
     '',
     painted(said(conclusion(run)), shortcoming(run) === null && !gotWorse(run) ? 'strong' : 'fair', style),
@@ -213,7 +214,7 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
     ),
     '',
     ...failing.flatMap((text) => (text === '' ? [] : [text, ''])),
-    `adapter  ${here(adapter.file)}  (iteration ${adapter.iteration})`,
+    `adapter  ${here(adapter.file)}  (iteration ${adapter.iteration}${isLast ? '' : ', the best on the dev problems'})`,
     `log      ${here(path.join(folder, 'log.sqlite'))}`,
     ...(existsSync(path.join(folder, 'report.html')) ? [`report   ${here(path.join(folder, 'report.html'))}`] : []),
     '',

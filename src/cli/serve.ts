@@ -42,7 +42,7 @@ export const serveCommand = defineCommand({
       .option('runs', {
         type: 'string',
         requiresArg: true,
-        describe: 'folder of runs: the page shows them, and jobs over HTTP make further ones (docs/ui.md, docs/api.md); default: neither',
+        describe: 'folder of runs: the page shows them, and jobs over HTTP make further ones (docs/ui.md, docs/jobs.md); default: neither',
       })
       .option('allow-model', {
         type: 'string',

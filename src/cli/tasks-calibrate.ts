@@ -4,6 +4,7 @@ import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES } from '../tasks/task.js';
 import { withProfile } from '../training/profile.js';
 import { resolveSettings } from '../training/settings.js';
+import { unshownExamples } from '../training/unshown-examples.js';
 import { calibrationTable, recommendedFlags } from './calibration-table.js';
 import { failureTable } from '../report/failures.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
@@ -83,6 +84,7 @@ export const tasksCalibrateCommand = defineCommand({
       maxSequences: loaded.maxSequences,
       adapter,
       signal,
+      unshown: unshownExamples({ model: { name: argv.model }, task: argv.task, sampling: { examples: argv.examples } }),
       ...(argv.tier === undefined ? {} : { tiers: argv.tier }),
       onProgress: (done, total) => progress.update(done, { total }),
     });

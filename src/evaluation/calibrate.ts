@@ -34,6 +34,8 @@ export interface CalibrationOptions {
   readonly maxTokens: number;
   readonly maxSequences: number;
   readonly adapter?: Adapter | null;
+  /** What could be shown solved before a question, and is not. */
+  readonly unshown?: 'rows' | 'problems' | null;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
 }
@@ -94,5 +96,5 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
     seconds += took;
   }
   const failures = await withQuestions(tally.failures, task, asked, style);
-  return { tiers, recommended: recommend(tiers, groups, samples, maxTokens), failures, replies: done, seconds };
+  return { tiers, recommended: recommend(tiers, groups, samples, maxTokens, options.unshown), failures, replies: done, seconds };
 }

@@ -138,12 +138,24 @@ function samplesFor(groups: readonly CalibrationGroup[], samples: number): numbe
   return at(samples) < RARELY_MIXED ? 2 * samples : samples;
 }
 
-/** @param maxTokens that a reply was allowed */
+/** Fewer problems than this say little of a tier of which none was mixed. */
+const ENOUGH_PROBLEMS = 32;
+
+const SHOW: Readonly<Record<'rows' | 'problems', string>> = {
+  rows: 'first show the model what an answer looks like: --examples 3 puts three rows with their answers before each question',
+  problems: 'where the task has solved examples, first show them: --examples 3 puts three of them before each question',
+};
+
+/**
+ * @param maxTokens that a reply was allowed
+ * @param unshown what could be shown solved before a question, and was not
+ */
 export function recommend(
   tiers: readonly TierCalibration[],
   all: readonly CalibrationGroup[],
   samples: number,
   maxTokens: number,
+  unshown: 'rows' | 'problems' | null = null,
 ): Recommendation {
   const trained = tiers.filter(({ trains }) => trains);
   if (trained.length === 0) return { tiers: [], settings: null, reasons: ['none of these tiers is trained on'] };
@@ -158,16 +170,25 @@ export function recommend(
     if (format.mean !== null && format.mean < MOSTLY && (truncated ?? 0) < MOSTLY)
       reasons.push(`${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`);
   if (learned.length === 0) {
+    const few = trained.filter(
+      ({ advice, mixed, problems }) => advice === 'too hard' && problems < ENOUGH_PROBLEMS && (mixed.high ?? 0) >= LEAST_MIXED,
+    );
+    if (few.length > 0)
+      reasons.push(
+        `${few[0]!.problems} problems a tier are few to say so: up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
+          'the groups may be mixed; `tasks calibrate` tries 64',
+      );
+    const show = unshown === null || trained.every(({ advice }) => advice === 'solved') ? '' : `${SHOW[unshown]}. Else `;
     const cut = trained.filter(({ truncated }) => (truncated ?? 0) >= MOSTLY);
     if (cut.length > 0) {
       const most = percent(Math.max(...cut.map(({ truncated }) => truncated!)));
       const allow =
-        `${most} of a tier's replies are cut off at ${maxTokens} tokens, and what was to follow is not known: ` +
+        `${most} of a tier's replies are cut off at ${maxTokens} tokens, and what was to follow is not known: ${show}` +
         `allow more, such as ${2 * maxTokens}`;
       return { tiers: [], settings: null, reasons: [...reasons, `no tier has enough mixed groups to learn from: ${allow}`] };
     }
     const easier = trained.every(({ advice }) => advice === 'solved') ? 'harder problems' : 'easier problems, or a larger model';
-    return { tiers: [], settings: null, reasons: [...reasons, `no tier has enough mixed groups to learn from: take ${easier}`] };
+    return { tiers: [], settings: null, reasons: [...reasons, `no tier has enough mixed groups to learn from: ${show}take ${easier}`] };
   }
   const names = learned.map(({ tier }) => tier);
   const groups = all.filter((group) => names.includes(group.tier) && decided(group).length >= samples);

@@ -3,11 +3,11 @@ import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
-import { ExaminedVerdicts, GaveUp, NONSENSE, type ExaminingOptions } from './examined-verdicts.js';
+import { ExaminedVerdicts, GaveUp, NONSENSE, quoted, type ExaminingOptions } from './examined-verdicts.js';
 import { PASSES_EVERYTHING } from './task-warnings.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
-import type { OpenTask, Problem, PromptStyle, Verdict } from '../tasks/task.js';
+import type { OpenTask, Problem, PromptStyle, TaskRows, Verdict } from '../tasks/task.js';
 
 /** An `error` spoils a run; a `warning` is something to look at. */
 export interface TaskFinding {
@@ -134,15 +134,15 @@ async function examineNumber(task: OpenTask, tier: string, style: PromptStyle, f
     find(
       'error',
       'same-prompt',
-      `tier ${tier}: two problems have one prompt and two right answers, ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')}: the prompt ` +
-        'does not say what the answer depends on',
+      `tier ${tier}: two problems have one prompt and two right answers, ${twins.map(({ id }) => id.slice(0, 12)).join(' and ')}: the ` +
+        'prompt does not say what the answer depends on',
     );
   if (asked.size >= needed) return;
   find(
     'warning',
     'few-problems',
-    `tier ${tier}: ${NUMBER_DRAWS} draws gave ${problems.size} different problems and ${asked.size} different prompts; ${needed} are kept ` +
-      `for evaluation, and more are needed to train on${problems.size > asked.size ? ': does the prompt show all of a problem?' : ''}`,
+    `tier ${tier}: ${NUMBER_DRAWS} draws gave ${problems.size} different problems and ${asked.size} different prompts; ${needed} are ` +
+      `kept for evaluation, and more are needed to train on${problems.size > asked.size ? ': does the prompt show all of a problem?' : ''}`,
   );
 }
 
@@ -234,7 +234,8 @@ async function examineVerdicts(
     find(
       leaks.length >= EASY * problems.length ? 'error' : 'warning',
       'answer-in-prompt',
-      `the prompts of ${leaks.length} of ${problems.length} problems contain the answer, such as that of ${leaks[0]!.id.slice(0, 12)}`,
+      `the prompts of ${leaks.length} of ${problems.length} problems contain the answer, such as ` +
+        quoted((await task.prompt(leaks[0]!, style)).at(-1)!.content),
     );
   const notes = task.policyNotes;
   // notes of rows say what a policy does, of other tasks why it may pass; the question was looked at above
@@ -277,7 +278,14 @@ const percent = (part: number): string => `${(100 * part).toFixed(0)} %`;
 
 function examineRows({ rows }: OpenTask, find: Find): void {
   if (rows === undefined) return;
-  if (rows.duplicates > 0) find('warning', 'duplicates', `${rows.duplicates} rows say again what another one says, and are left out`);
+  if (rows.duplicates > 0)
+    find(
+      'warning',
+      'duplicates',
+      rows.duplicates === 1
+        ? '1 row says again what another one says, and is left out'
+        : `${rows.duplicates} rows say again what other ones say, and are left out`,
+    );
   const { rows: near, heldOut, example } = rows.nearDuplicates();
   if (example !== null)
     find(
@@ -286,6 +294,12 @@ function examineRows({ rows }: OpenTask, find: Find): void {
       `${near} of the ${heldOut} held-out rows are nearly one that is trained on, such as rows ${example.heldOut} and ${example.train}`,
     );
 }
+
+const rowsOf = (task: OpenTask, { trained, heldOut }: TaskRows): Problem[] => [
+  ...task.tiers.flatMap(({ id }) => trained(id)),
+  ...heldOut.dev,
+  ...heldOut.test,
+];
 
 async function examineLengths(
   task: OpenTask,
@@ -297,8 +311,10 @@ async function examineLengths(
   const { trainedContext } = model.info;
   if (!template)
     find('warning', 'no-chat-template', 'the model has no chat template: it was made to continue text, and is asked in ChatML');
+  // rows are all known, and each of them is asked some time
+  const asked = task.rows === undefined ? problems : rowsOf(task, task.rows);
   const conversations = [];
-  for (const problem of problems) conversations.push(await task.prompt(problem, style));
+  for (const problem of asked) conversations.push(await task.prompt(problem, style));
   const lengths = model.renderChats(conversations).map(({ tokenIds }) => tokenIds.length);
   const long = lengths.filter((length) => length + maxTokens > trainedContext).length;
   const longest = Math.max(...lengths);
@@ -306,8 +322,8 @@ async function examineLengths(
     find(
       'error',
       'too-long',
-      `${long} of ${problems.length} prompts leave no room for ${maxTokens} tokens of a reply in the ${trainedContext} of the model; ` +
-        `the longest has ${longest}`,
+      `${long} of ${asked.length} prompts leave no room for ${maxTokens} tokens of a reply in the ${trainedContext} of the model; ` +
+        `the longest has ${longest} and begins ${quoted(conversations[lengths.indexOf(longest)]!.at(-1)!.content)}`,
     );
   return longest;
 }

@@ -31,7 +31,7 @@ const causeOf = (reason: string): string => reason.replace(/'[^']*'|"[^"]*"|\d+/
 
 /** At most so much of a reply is shown. */
 const SHOWN = 60;
-const quoted = (text: string): string => JSON.stringify(text.length <= SHOWN ? text : `${text.slice(0, SHOWN - 1)}…`);
+export const quoted = (text: string): string => JSON.stringify(text.length <= SHOWN ? text : `${text.slice(0, SHOWN - 1)}…`);
 
 export class ExaminedVerdicts {
   readonly #task: OpenTask;
@@ -73,10 +73,11 @@ export class ExaminedVerdicts {
 
   /** In words, by what the verifier said. */
   get undecided(): string[] {
+    const rest = this.#lost >= MOST_LOST ? '; nothing else was tried' : '';
     return [...this.#undecided.values()].map(
       ({ count, reason, problem, tried }) =>
-        `${count} of the replies that were tried ${count === 1 ? 'has' : 'have'} no verdict, ${count === 1 ? '' : 'the first '}${tried} to ` +
-        `problem ${problem.id.slice(0, 12)} of tier ${problem.tier}: ${reason}${this.#lost >= MOST_LOST ? '; nothing else was tried' : ''}`,
+        `${count} of the replies that were tried ${count === 1 ? 'has' : 'have'} no verdict, ${count === 1 ? '' : 'the first '}${tried} ` +
+        `to problem ${problem.id.slice(0, 12)} of tier ${problem.tier}: ${reason}${rest}`,
     );
   }
 

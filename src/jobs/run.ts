@@ -66,20 +66,27 @@ function tracked(names: readonly TrackerName[], hooks: RunHooks): { readonly hoo
 export async function run(input: RunSettingsInput = {}, { logTo = [], ...options }: TrackedRunOptions = {}): Promise<RunResult> {
   const { hooks, end } = tracked(logTo, options);
   let status: 'finished' | 'failed' = 'failed';
+  let hasBegun = false;
+  const begins: Pick<RunOptions, 'onBegin'> = {
+    onBegin(begun) {
+      hasBegun = true;
+      (logTo.length === 0 ? options : hooks).onBegin?.(begun);
+    },
+  };
   let result: RunResult;
   try {
-    result = await train(input, logTo.length === 0 ? options : { ...options, ...hooks });
+    result = await train(input, { ...options, ...(logTo.length === 0 ? {} : hooks), ...begins });
     status = 'finished';
   } finally {
     end(status);
   }
-  await reportOnce(result.folder);
+  await writeReportOf(result.folder, hasBegun);
   return result;
 }
 
-/** One that is there stays: it may have been written by a later version, or on purpose. */
-async function reportOnce(folder: string): Promise<void> {
-  if (existsSync(runPaths(folder).report)) return;
+/** Of a run that had ended before, one that is there stays: it may have been written by a later version, or on purpose. */
+async function writeReportOf(folder: string, hasBegun: boolean): Promise<void> {
+  if (!hasBegun && existsSync(runPaths(folder).report)) return;
   const { writeReport } = await import('../report/write-report.js'); // the chart library is not needed before
   await writeReport(folder);
   durable('run.report');

@@ -142,7 +142,10 @@ export function nothingAccepted(
         `a model that follows instructions.${solved}`
       );
     case 'truncated':
-      return `The commonest cause: ${of} were cut off at ${maxTokens} tokens. Raise --max-tokens${plain.replace(', ', ', or ')}.${shown}`;
+      return (
+        `The commonest cause: ${of} were cut off at ${maxTokens} tokens.${shown} ` +
+        `${shown === '' ? 'Raise' : 'Where answers are longer, raise'} --max-tokens${plain.replace(', ', ', or ')}.`
+      );
     case 'undecided':
       return `The commonest cause: no verdict on ${of}${why}. Correct the verifier first; \`tasks verify\` tries replies one by one.`;
     case 'aborted':

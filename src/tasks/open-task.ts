@@ -105,6 +105,10 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, silent, c
     throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is the name of a file of Python`, {
       remedy: `A task in Python is named python:${specifier}.`,
     });
+  if (/\.(?:xlsx?|ods|tsv|txt|json)$/i.test(specifier))
+    throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is no file that rows are read from`, {
+      remedy: 'Save it as CSV (UTF-8), or as JSON Lines with an object a line, and name that.',
+    });
   throw new IsoproError(
     'TASK_UNKNOWN',
     `there is no task ${JSON.stringify(specifier)}; built in are ${BUILT_IN_IDS.join(', ')}${didYouMean(specifier, BUILT_IN_IDS)}`,

@@ -29,6 +29,7 @@ import { trainSequence } from '../algorithms/sequences.js';
 import { chooseLayers } from './layers.js';
 import { withProfile } from './profile.js';
 import { inUse, isResolved, resolveSettings, taskOptions, type RunSettings, type RunSettingsInput } from './settings.js';
+import { unshownExamples } from './unshown-examples.js';
 
 export interface RunPlan {
   /** All of them, `model.threads` as the machine has it. */
@@ -207,10 +208,11 @@ function calibrationOf(
   task: OpenTask,
   plan: readonly PlannedProblem[],
   judged: readonly (readonly CalibrationSample[])[],
-  { sampling: { samples, maxTokens } }: RunSettings,
+  settings: RunSettings,
 ): RunPlan['calibration'] {
+  const { samples, maxTokens } = settings.sampling;
   const groups = plan.map(({ problem: { tier } }, i) => ({ tier, samples: judged[i]! }));
   const tiers = task.tiers.filter(({ trains }) => trains).map((tier) => calibrateTier(tier, groups, samples, null));
-  const recommended = recommend(tiers, groups, samples, maxTokens);
+  const recommended = recommend(tiers, groups, samples, maxTokens, unshownExamples(settings));
   return { problems: CALIBRATED_PROBLEMS, samples, seconds: CALIBRATING_MS / 1000, tiers, recommended };
 }

@@ -7,7 +7,12 @@ import type { OpenTask } from '../tasks/task.js';
 export async function keepSplit({ rows }: OpenTask, notice: (text: string) => void): Promise<void> {
   if (rows === undefined) return;
   const { duplicates, split } = rows;
-  if (duplicates > 0) notice(`${duplicates} rows of the data say again what another one says, and are left out`);
+  if (duplicates > 0)
+    notice(
+      duplicates === 1
+        ? '1 row of the data says again what another one says, and is left out'
+        : `${duplicates} rows of the data say again what other ones say, and are left out`,
+    );
   const { rows: near, heldOut, example } = rows.nearDuplicates();
   if (example !== null)
     notice(

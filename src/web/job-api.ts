@@ -1,4 +1,4 @@
-/** Jobs as docs/api.md has them. */
+/** Jobs as docs/jobs.md has them. */
 import { ApiError, events, get, part, post } from './api.ts';
 
 export type JobState = 'queued' | 'running' | 'paused' | 'succeeded' | 'failed' | 'cancelled';

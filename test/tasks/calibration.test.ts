@@ -113,6 +113,7 @@ describe('what is recommended', () => {
     expect([tiers, settings]).toEqual([[], null]);
     expect(reasons).toEqual([
       expect.stringMatching(/^A is too hard/),
+      expect.stringMatching(/^9 problems a tier are few to say so: up to \d+ % of the groups may be mixed/),
       expect.stringMatching(/^no tier has enough mixed groups to learn from: 100 % .* cut off at 512 tokens.*: allow more, such as 1024$/),
     ]);
   });
@@ -121,7 +122,12 @@ describe('what is recommended', () => {
     const hard = recommended(times(9, group('A', 0, { formed: false })));
     expect(hard).toMatchObject({ tiers: [], settings: null });
     expect(hard.reasons.join('\n')).toMatch(/too hard[^]*0 % of the replies are well-formed[^]*easier problems/);
+    expect(recommended(times(40, group('A', 0))).reasons.join('\n')).not.toContain('few to say so');
     expect(recommended(times(9, group('A', 8))).reasons.at(-1)).toContain('harder problems');
+    const shown = times(9, group('A', 0)).map((each) => each);
+    expect(recommend([calibrateTier(tier('A'), shown, 8, 1)], shown, 8, 16, 'rows').reasons.at(-1)).toMatch(
+      /first show the model what an answer looks like: --examples 3 .* Else take easier problems/,
+    );
     expect(recommended(times(9, group('A', 4)), ['A'])).toEqual({
       tiers: [],
       settings: null,

@@ -209,7 +209,13 @@ describe('what is wrong with a file is said with the row', () => {
     ['no answer', withRow(40, { prompt: 'x' }), 'jsonl', /row 40 \(line 40\): the answer is missing/],
     ['an empty answer', withRow(7, { prompt: 'x', answer: ' ' }), 'jsonl', /row 7 .* the answer is missing/],
     ['an answer that is no text', withRow(7, { prompt: 'x', answer: [1] }), 'jsonl', /row 7 .* is no text, as the check exact needs it/],
-    ['no question', withRow(9, { answer: 'x' }), 'jsonl', /row 9 .* needs either prompt or messages/],
+    ['no question', withRow(9, { answer: 'x' }), 'jsonl', /row 9 .* the prompt is missing or empty/],
+    [
+      'several rows',
+      lines(good.map((each, i) => (i === 2 ? { answer: 'x' } : i === 7 ? { prompt: ' ', answer: 'x' } : each))),
+      'jsonl',
+      /2 rows are wrong: row 3 \(line 3\): the prompt is missing or empty; row 8 \(line 8\): prompt: is empty/,
+    ],
     ['two questions', withRow(9, { prompt: 'x', messages: [], answer: 'x' }), 'jsonl', /row 9 /],
     ['a message of nobody', withRow(3, { messages: [{ role: 'bot', content: 'x' }], answer: 'x' }), 'jsonl', /row 3 .*messages\.0\.role/],
     [

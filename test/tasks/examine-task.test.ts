@@ -136,7 +136,7 @@ describe('tasks check', () => {
         generate: `(tier, seed) => ({ a: Number(seed % 90n), b: Number(seed % 9973n) })`,
         prompt: `({ a }) => [{ role: 'user', content: 'after ' + a }]`,
       },
-      ['warning few-problems'],
+      ['error same-prompt', 'warning few-problems'],
     ],
     ['a policy that passes', { trivialPolicies: `{ adds: ({ a, b }) => a + b }` }, ['warning easy-policy']],
   ])('finds %s', async (_, changes, expected) => {

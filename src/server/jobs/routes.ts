@@ -1,4 +1,4 @@
-/** Jobs over HTTP (docs/api.md). Whose a job is, is its key's name; `admin` sees all, and what is another's is not there. */
+/** Jobs over HTTP (docs/jobs.md). Whose a job is, is its key's name; `admin` sees all, and what is another's is not there. */
 import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';

@@ -2,8 +2,9 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import type { PythonModule } from '../python-module.js';
+import { IsoproError } from '../../errors.js';
 import { readNumber } from './number.js';
-import { refuseRow, type DataRow } from './read-rows.js';
+import { refuseAll, refuseRow, type DataRow } from './read-rows.js';
 import { askedOf, type Grading } from './score-model.js';
 
 /** Whether a check, as a manifest names it, is one that reads no file: a judge may take it from there. */
@@ -67,7 +68,8 @@ export function checkAnswers(file: string, check: Check, rows: readonly DataRow[
   const optional = isProgram(check) || (check.kind === 'json' && check.schema !== null);
   if (optional && rows.every(({ answer }) => answer === null)) return rows.map(() => ({ answer: null }));
   const valid = check.kind === 'json' && check.schema !== null ? compileSchema(check.schema) : null;
-  const answers = rows.map((row) => {
+  const refused: IsoproError[] = [];
+  const checkedAnswer = (row: DataRow): Json => {
     const wrong = (what: string, cause?: unknown): never => refuseRow(file, row, what, cause);
     if (row.answer === null) return wrong(optional ? 'the answer is missing, and other rows have one' : 'the answer is missing');
     if (isProgram(check)) return row.answer;
@@ -86,7 +88,17 @@ export function checkAnswers(file: string, check: Check, rows: readonly DataRow[
       }
     }
     return text;
+  };
+  const answers = rows.map((row) => {
+    try {
+      return checkedAnswer(row);
+    } catch (error) {
+      if (!(error instanceof IsoproError)) throw error;
+      refused.push(error);
+      return null;
+    }
   });
+  refuseAll(file, refused);
   return check.kind === 'choice' ? withChoices(file, rows, answers as string[]) : answers.map((answer) => ({ answer }));
 }
 

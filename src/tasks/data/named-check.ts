@@ -58,6 +58,8 @@ export async function readCheck(specifier: string): Promise<NamedCheck> {
     case 'model':
       return given === undefined ? refuse(specifier, 'names no file') : readModelCheck(given);
     default:
+      if (specifier.endsWith('.py'))
+        return refuse(specifier, `is the name of a file of Python: a check in it is named python:${specifier}`);
       return refuse(specifier, `is none of ${CHECKS}${didYouMean(specifier.replace(/:.*$/s, ''), CHECK_NAMES)}`);
   }
 }

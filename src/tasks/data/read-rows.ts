@@ -50,9 +50,8 @@ const rowShape = z
     answer: z.json().optional(),
     tier: z.union([written, z.number()]).transform(String).optional(),
   })
-  .refine(({ prompt, messages }) => (prompt === undefined) !== (messages === undefined), {
-    error: 'needs either prompt or messages',
-  });
+  .refine(({ prompt, messages }) => prompt !== undefined || messages !== undefined, { error: 'the prompt is missing or empty' })
+  .refine(({ prompt, messages }) => prompt === undefined || messages === undefined, { error: 'needs either prompt or messages' });
 
 /** A row of a file as it stands there: of a CSV file by its header, cells without anything in them left out. */
 export interface Raw {
@@ -75,8 +74,17 @@ export function readRaw(file: string): Raw[] {
 /** @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
 export function readRows(file: string): DataRow[] {
   const name = path.basename(file);
-  const raw = readRaw(file);
-  const rows = raw.map((each) => asRow(name, each));
+  const refused: IsoproError[] = [];
+  const rows = readRaw(file).flatMap((each) => {
+    try {
+      return [asRow(name, each)];
+    } catch (error) {
+      if (!(error instanceof IsoproError)) throw error;
+      refused.push(error);
+      return [];
+    }
+  });
+  refuseAll(name, refused);
   if (rows.length < LEAST_ROWS)
     throw new IsoproError(
       'DATA_INVALID',
@@ -88,12 +96,29 @@ export function readRows(file: string): DataRow[] {
   return rows;
 }
 
+/** Of so many rows it is said at once what is wrong with them. */
+const SAID_AT_ONCE = 8;
+
+/** @throws IsoproError DATA_INVALID where there is any: of one row its own, of several one that names them */
+export function refuseAll(file: string, refused: readonly IsoproError[]): void {
+  const [first, ...others] = refused;
+  if (first === undefined) return;
+  if (others.length === 0) throw first;
+  const what = refused.slice(0, SAID_AT_ONCE).map(({ message }) => message.replace(`${file}: `, ''));
+  const more = refused.length - what.length;
+  throw new IsoproError(
+    'DATA_INVALID',
+    `${file}: ${refused.length} rows are wrong: ${what.join('; ')}${more > 0 ? `; and ${more} more` : ''}`,
+    { cause: first },
+  );
+}
+
 function asRow(file: string, { row, line, value }: Raw): DataRow {
   const refuse = (what: string): never => refuseRow(file, { row, line }, what);
   // what a decoder makes of bytes that are not UTF-8, as of a table that was saved in another encoding
   if (JSON.stringify(value).includes('\uFFFD')) refuse('holds bytes that are not UTF-8; save the file as UTF-8');
   const parsed = rowShape.safeParse(value);
-  if (!parsed.success) return refuse(firstComplaint(parsed.error, 'row'));
+  if (!parsed.success) return refuse(firstComplaint(parsed.error, 'row').replace(/^row: /, ''));
   const { prompt, messages, answer, tier, ...fields } = parsed.data;
   return {
     row,
@@ -125,13 +150,12 @@ function jsonRows(file: string, text: string): Raw[] {
 const COMMAS = 'A text that has a comma in it stands in double quotes';
 const QUOTES = 'A double quote within a text is written twice, and the text stands in double quotes';
 
-/** Of a header without a column prompt: what it may be instead. */
-function otherHeader(names: readonly string[]): string {
-  const written = names.find((name) => ['prompt', 'messages'].includes(name.toLowerCase()));
-  return written !== undefined
-    ? `Write ${written.toLowerCase()} for ${written}`
-    : 'Call the one that is asked prompt, and the one that is right answer';
-}
+/** Columns that a row's members are read from. */
+const COLUMNS = ['prompt', 'messages', 'answer', 'tier'];
+
+/** A column's name as it is read: what a spreadsheet writes in capitals is meant, where no other column has that name. */
+const columnName = (name: string, all: readonly string[]): string =>
+  COLUMNS.includes(name.toLowerCase()) && !all.includes(name.toLowerCase()) ? name.toLowerCase() : name;
 
 /** What the columns are separated by, as the header shows: a spreadsheet takes semicolons where commas are decimal. */
 function separatorOf(text: string): string {
@@ -144,12 +168,16 @@ function separatorOf(text: string): string {
         .trim(),
     );
   const marks = [',', ';', '\t', '|'];
-  const asking = marks.find((mark) => names(mark).some((name) => name === 'prompt' || name === 'messages'));
+  const asking = marks.find((mark) => names(mark).some((name) => /^(?:prompt|messages)$/i.test(name)));
   return asking ?? marks.find((mark) => header.includes(mark)) ?? ',';
 }
 
-function csvRows(file: string, text: string): Raw[] {
-  const delimiter = separatorOf(text);
+/** The line by which Excel tells what separates the columns. */
+const SEPARATOR_LINE = /^(\uFEFF?)sep=(.)(?=\r?\n)/i;
+
+function csvRows(file: string, whole: string): Raw[] {
+  const text = whole.replace(SEPARATOR_LINE, '$1'); // an empty line stays, so that lines keep their numbers
+  const delimiter = SEPARATOR_LINE.exec(whole)?.[2] ?? separatorOf(text);
   let records: { readonly record: string[]; readonly info: { readonly lines: number } }[];
   try {
     records = parse(text, { info: true, skip_empty_lines: true, bom: true, delimiter }) as never;
@@ -171,18 +199,25 @@ function csvRows(file: string, text: string): Raw[] {
   }
   const [header, ...rest] = records;
   if (header === undefined) return [];
-  const names = header.record.map((name) => name.trim());
+  const trimmed = header.record.map((name) => name.trim());
+  const names = trimmed.map((name) => columnName(name, trimmed));
   const refuse = (what: string): never => {
-    throw new IsoproError('DATA_INVALID', `${file}: header (line ${header.info.lines}): ${what}`);
+    throw new IsoproError('DATA_INVALID', `${file}: header (line ${header.info.lines}): ${what}`, {
+      remedy: 'Correct the first line of the table; `docs/own-data.md` says which columns it has.',
+    });
   };
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice !== undefined) refuse(`two columns are called ${JSON.stringify(twice)}`);
   if (!names.includes('prompt') && !names.includes('messages')) {
     const marks = delimiter === ',' ? 'commas' : JSON.stringify(delimiter);
     const named = names.map((name) => JSON.stringify(name)).join(', ');
-    refuse(`there is no column "prompt"; the columns, by ${marks}, are ${named}. ${otherHeader(names)}`);
+    refuse(
+      `there is no column "prompt"; the columns, by ${marks}, are ${named}. Call the one that is asked prompt, and the one that is right ` +
+        'answer',
+    );
   }
-  return rest.map(({ record, info }, index) => {
+  const filled = rest.filter(({ record }) => record.some((cell) => cell.trim() !== '')); // a spreadsheet leaves rows of nothing at the end
+  return filled.map(({ record, info }, index) => {
     const place = { row: index + 1, line: info.lines };
     const cells = record.flatMap((cell, i): [string, unknown][] => (cell.trim() === '' ? [] : [[names[i]!, cell]]));
     const value = dictionary(cells);
