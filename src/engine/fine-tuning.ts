@@ -9,7 +9,7 @@ export const LEARNING_RATES = { sft: 2e-4, dpo: 2e-5 } as const;
 /** Steps of so many passes over the examples. */
 export const stepsOf = (examples: number, batchSize: number, epochs: number): number => Math.ceil(examples / batchSize) * epochs;
 
-/** The learning rate warms up over 3 % of the steps, and then follows the schedule. */
+/** The learning rate warms up over 3 % of the steps, and then follows the schedule, which ends after the last step: every step trains. */
 export const optimiserOf = (
   learningRate: number,
   schedule: NonNullable<OptimiserSettings['schedule']>,
@@ -17,8 +17,8 @@ export const optimiserOf = (
 ): OptimiserSettings => ({
   learningRate,
   schedule,
-  totalSteps: steps,
-  warmupSteps: Math.min(steps - 1, Math.ceil(steps * 0.03)),
+  totalSteps: steps + 1,
+  warmupSteps: Math.ceil(steps * 0.03),
 });
 
 /** By name; beside the loss, nothing where there is nothing else to say. */

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { NO_CURATION } from '../../src/cli/train-curation.js';
 import { readTrainData } from '../../src/cli/train-data.js';
-import { fineTune, type FineTuningEvent, likelihood, type FineTuningPlan } from '../../src/engine/fine-tuning.js';
+import { fineTune, type FineTuningEvent, likelihood, optimiserOf, type FineTuningPlan } from '../../src/engine/fine-tuning.js';
 import { parseExamples, splitExamples, tokenisedExamples, type TrainingExamples } from '../../src/engine/training-examples.js';
 import { createTrainer, loadModel, type ChatMessage, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
 import { lossCurve } from '../../src/report/loss-curve.js';
@@ -209,6 +209,21 @@ describe('training with validation', () => {
     expect(await resumed.exportAdapter(a)).toBe(await whole.exportAdapter(b));
   });
 });
+
+test.each<['linear' | 'cosine', number, number[]]>([
+  ['cosine', 1, [1]],
+  ['linear', 4, [1, 0.75, 0.5, 0.25]],
+  ['cosine', 4, [0, 1, 2, 3].map((i) => (1 + Math.cos((Math.PI * i) / 4)) / 2)],
+])(
+  'the learning rate of a %s schedule of %d steps falls as that of transformers does, and is never zero',
+  async (schedule, steps, factors) => {
+    await using by = await createTrainer(model, { lora: { rank: 2 }, optimiser: optimiserOf(0.01, schedule, steps), threads: 1 });
+    const rates: number[] = [];
+    for await (const event of fineTune(likelihood(by), { examples: examples(steps), batchSize: 1, steps, seed: 1n }))
+      if (event.kind === 'step') rates.push(event.stats.learningRate);
+    expect(rates.map((rate) => rate / 0.01)).toEqual(factors.map((factor) => expect.closeTo(factor, 5) as number));
+  },
+);
 
 describe('the curve of the loss', () => {
   test('falls from the upper left to the lower right, with the extremes at the axis', () => {
