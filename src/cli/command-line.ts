@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import yargs from 'yargs';
 import { IsoproError } from '../errors.js';
-import { misuseText, wrongNumber } from './misuse.js';
+import { misuseText, wrongChoice, wrongNumber } from './misuse.js';
 import { COMMAND_NAMES, loadCommands } from './commands.js';
 import { reportFailure, UsageError } from './output.js';
 
@@ -38,7 +38,7 @@ export async function commandLine(args: readonly string[]): Promise<void> {
       .option('json', { type: 'boolean', default: false, global: true, describe: 'machine-readable output on stdout, progress on stderr' })
       .strict()
       .middleware((argv) => {
-        const wrong = wrongNumber(argv, args);
+        const wrong = wrongNumber(argv, args) ?? wrongChoice(argv, parser);
         if (wrong !== null) throw new UsageError(wrong);
       })
       .wrap(Math.min(110, process.stdout.columns ?? 110))

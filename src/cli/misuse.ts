@@ -5,7 +5,7 @@ import { nearest } from '../nearest.js';
 
 /** What yargs 17 knows of the command that is being read and does not declare. */
 interface Inner {
-  getOptions?(): { readonly key?: object };
+  getOptions?(): { readonly key?: object; readonly choices?: Readonly<Record<string, readonly unknown[]>> };
   getInternalMethods?(): { getCommandInstance?(): { getCommands?(): string[] }; getContext?(): { fullCommands?: string[] } };
 }
 
@@ -52,11 +52,28 @@ export function misuseText(message: string, parser: Argv, words: readonly string
       `${meant(nearest(word, commands), (found) => found)}${prompted}`
     );
   }
+  return withNearest(message);
+}
+
+const withNearest = (message: string): string => {
   const choice = /Argument: ([^,\n]+), Given: "([^"\n]*)", Choices: ([^\n]*)/g;
   return message.replace(choice, (line: string, _: string, given: string, choices: string) => {
     const all = [...choices.matchAll(/"([^"]*)"/g)].map(([, one]) => one!);
     return `${line}${meant(nearest(given, all), (found) => found)}`;
   });
+};
+
+/** yargs checks the choices of names without a dash alone, where it drops the dashed ones. Null where nothing is wrong. */
+export function wrongChoice(argv: Readonly<Record<string, unknown>>, parser: Argv): string | null {
+  const { choices = {} } = (parser as Inner).getOptions?.() ?? {};
+  for (const [name, value] of Object.entries(argv)) {
+    const known = choices[dashed(name)] ?? [];
+    const wrong = [value].flat().find((each) => known.length > 0 && each !== undefined && !known.includes(each));
+    if (wrong === undefined) continue;
+    const quoted = known.map((each) => JSON.stringify(each)).join(', ');
+    return withNearest(`Invalid values:\n  Argument: ${dashed(name)}, Given: "${label(String(wrong))}", Choices: ${quoted}`);
+  }
+  return null;
 }
 
 /**

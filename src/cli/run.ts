@@ -20,7 +20,7 @@ import { comparisonText, endedAlready, resultText } from './run-table.js';
 import { checkSettings, readSettings, settingFlags } from './setting-flags.js';
 import { registryOf, registryOption } from './registry-flags.js';
 import { verifierThreadsOption } from './tasks-generate.js';
-import { logToOption } from './log-to.js';
+import { logToOption, trackersOf } from './log-to.js';
 
 /** No rollout passed in any iteration. */
 const NOTHING_ACCEPTED = 3;
@@ -78,6 +78,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
       ),
     handler: async (argv) => {
       if (argv.publish && argv.mode.join() !== 'isopro') throw new UsageError('--publish goes with the loop alone: leave out --mode.');
+      const logTo = trackersOf(argv.logTo);
       const flags = mergeSettings(readSettings(argv, argv.config), preset);
       checkSettings(flags); // before a model is fetched to see how large it is
       const signal = interruption();
@@ -90,7 +91,7 @@ export const loopCommand = ({ command, describe, preset = {}, omitted = [], dema
       const options = {
         signal,
         ...(argv.out === undefined ? {} : { out: argv.out }),
-        logTo: argv.logTo,
+        logTo,
         ...(argv.verifierThreads === undefined ? {} : { verifierThreads: argv.verifierThreads }),
       };
       if (argv.mode.some((mode) => mode !== 'isopro')) {

@@ -12,7 +12,7 @@ import { formatBytes, formatDuration } from './quantities.js';
 import { curationOf, curationOptions, curationText, isCurated } from './train-curation.js';
 import { exampleLines, OBJECTIVES, readTrainData } from './train-data.js';
 import { TrainFiles } from './train-files.js';
-import { logToOption } from './log-to.js';
+import { logToOption, trackersOf } from './log-to.js';
 import { BEST_QUALITY, qualityLine } from '../tasks/curation/quality.js';
 import { Trackers } from '../trackers/trackers.js';
 
@@ -91,6 +91,7 @@ export const trainCommand = defineCommand({
       throw new UsageError('--validation: expected a share from 0 to below 1');
     if (argv.validation !== undefined && argv.validationData !== undefined)
       throw new UsageError('Give either --validation or --validation-data.');
+    const logTo = trackersOf(argv.logTo);
     const curation = curationOf(argv);
     if (argv.objective === 'dpo' && isCurated(curation))
       throw new UsageError('--dedupe, --elite, --weight-by-score and --score-conditioned are of examples, and --objective dpo has pairs');
@@ -154,7 +155,7 @@ export const trainCommand = defineCommand({
     }
 
     await files.open(trainer.info.steps);
-    const trackers = new Trackers(argv.logTo, {
+    const trackers = new Trackers(logTo, {
       folder: files.trackers,
       project: 'isopro-native',
       name: path.basename(argv.out),

@@ -122,7 +122,9 @@ test('nothing is overwritten without --force, and an interrupted training is not
 test('a share kept apart is measured, and the figures, the curve and the next command are printed', () => {
   const { stdout, status } = spawnSync(
     process.execPath,
-    flags('whole.gguf', '--force', '--validation', '0.2', '--validate-every', '8', '--log-to', 'jsonl').filter((flag) => flag !== '--json'),
+    flags('whole.gguf', '--force', '--validation', '0.2', '--validate-every', '8', '--log-to', 'jsonl,tensorboard').filter(
+      (flag) => flag !== '--json',
+    ),
     { encoding: 'utf8' },
   );
   expect(status).toBe(0);
@@ -138,6 +140,7 @@ test('a share kept apart is measured, and the figures, the curve and the next co
   const tracked = lines(readFileSync(file('whole.gguf.trackers/jsonl/metrics.jsonl'), 'utf8'));
   expect(tracked.map((row) => row['train/loss'] ?? row['eval/loss'])).toEqual(losses.map((row) => row.loss ?? row.validationLoss));
   expect(tracked.at(-1)).toMatchObject({ step: losses.at(-1)!.step });
+  expect(existsSync(file('whole.gguf.trackers/tensorboard'))).toBe(true);
 });
 
 test('--dry-run trains nothing and says what would happen', () => {
