@@ -67,7 +67,7 @@ const DOCS = fileURLToPath(new URL('../../../docs/', import.meta.url));
 
 /** Pages of the documentation by where they lie for whoever types here. */
 const withPages = (remedy: string): string =>
-  remedy.replace(/`docs\/([\w-]+\.md)`/g, (_, page: string) => `\`${path.relative('.', path.join(DOCS, page))}\``);
+  remedy.replace(/`docs\/([\w/-]+\.md)`/g, (_, page: string) => `\`${path.relative('.', path.join(DOCS, page))}\``);
 
 /** Prints what went wrong and what to do on stderr; returns the exit code. `command`: whose --help says more. */
 export function reportFailure(failure: unknown, json: boolean, command?: string): number {

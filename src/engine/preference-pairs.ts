@@ -4,7 +4,7 @@ import { IsoproError } from '../errors.js';
 import type { Model } from './model.js';
 import type { ChatMessage } from './prompt-renderer.js';
 import type { TrainSequence } from './trainer.js';
-import { answeredTokens, asked, malformed, messages, rowsOf, sequenceOf, type Row } from './training-examples.js';
+import { answeredTokens, asked, formOf, malformed, messages, refusedRow, rowsOf, sequenceOf, type Row } from './training-examples.js';
 
 /** Two replies to one prompt; the labelled tokens are the reply and its end. */
 export interface PreferencePair {
@@ -50,9 +50,11 @@ const implicit = z.object({ chosen: messages, rejected: messages }).transform(({
 
 function comparedOf({ value, name }: Row): Compared {
   if (typeof value !== 'object' || value === null || !('chosen' in value) || !('rejected' in value))
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `${name}: expected {"prompt", "chosen", "rejected"} or two conversations, {"chosen", "rejected"}`,
+    throw refusedRow(
+      name,
+      formOf(value) === undefined
+        ? 'expected {"prompt", "chosen", "rejected"} or two conversations, {"chosen", "rejected"}'
+        : 'this is an example, and no preference pair: leave out --objective dpo',
     );
   const parsed = ('prompt' in value ? explicit : implicit).safeParse(value);
   if (!parsed.success) throw malformed(name, parsed.error);

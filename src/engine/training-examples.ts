@@ -192,17 +192,44 @@ export function answeredTokens(prompt: readonly ChatMessage[], answer: string, m
   return { tokenIds: Int32Array.from([...ids, ...replyTokens(model, answer)]), labelled: ids.length };
 }
 
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === 'object' && value !== null;
+
+/** The member that tells an example's form. */
+export const formOf = (row: unknown): string | undefined => Object.keys(FORMS).find((form) => isObject(row) && Object.hasOwn(row, form));
+
+export const isPair = (row: unknown): boolean =>
+  isObject(row) && (('chosen' in row && 'rejected' in row) || ('preferred_output' in row && 'non_preferred_output' in row));
+
+/** Rows that say what is not to be learned. @throws IsoproError INVALID_ARGUMENT */
+function refuseUnwanted(row: Readonly<Record<string, unknown>>, form: string, name: string): void {
+  const { label, messages: said } = row;
+  const remedy = 'Leave such rows out; of a good and a bad reply to one prompt make a pair for `train --objective dpo`.';
+  if (form === 'completion' && /^false$/i.test(String(label)))
+    throw refusedRow(name, 'its label is false: KTO learns from it what not to say, and sft would learn to say it', { remedy });
+  const last: unknown = Array.isArray(said) ? said.at(-1) : undefined;
+  if (form === 'messages' && isObject(last) && last['role'] !== 'user' && last['weight'] === 0)
+    throw refusedRow(name, 'the last message has weight 0: it is not to be learned, and it is all that sft learns of a row', { remedy });
+}
+
 function parseExample(row: unknown, name: string): Example {
-  const member = Object.keys(FORMS).find((form) => typeof row === 'object' && row !== null && Object.hasOwn(row, form));
-  if (member === undefined) throw new IsoproError('INVALID_ARGUMENT', `${name}: expected ${EXPECTED}`);
+  const member = formOf(row);
+  if (member === undefined && isPair(row)) throw refusedRow(name, 'these are preference pairs: --objective dpo');
+  if (member === undefined || !isObject(row)) throw refusedRow(name, `expected ${EXPECTED}`);
+  refuseUnwanted(row, member, name);
   const parsed = FORMS[member]!.safeParse(row);
   if (parsed.success) return parsed.data;
   throw malformed(name, parsed.error);
 }
 
+export const refusedRow = (name: string, what: string, { remedy, cause }: { remedy?: string; cause?: unknown } = {}): IsoproError =>
+  new IsoproError('INVALID_ARGUMENT', `${name}: ${what}`, {
+    cause,
+    remedy: remedy ?? 'Correct that row; `docs/commands/train.md` says what a row holds.',
+  });
+
 export function malformed(name: string, error: z.ZodError): IsoproError {
   const problems = error.issues.map((issue) => [...issue.path, issue.message].join(': '));
-  return new IsoproError('INVALID_ARGUMENT', `${name}: ${problems.join('; ')}`, { cause: error });
+  return refusedRow(name, problems.join('; '), { cause: error });
 }
 
 /**

@@ -88,6 +88,7 @@ describe('a row', () => {
   test.each<[string, unknown, string]>([
     ['no object', 7, 'line 1: expected {"prompt", "chosen", "rejected"}'],
     ['one side', { prompt: 'hi', chosen: 'yes' }, 'line 1: expected'],
+    ['an example', { prompt: 'hi', completion: 'yes' }, 'line 1: this is an example, and no preference pair: leave out --objective dpo'],
     ['two texts without a prompt', { chosen: 'a', rejected: 'b' }, 'line 1: chosen'],
     ['an empty reply', { prompt: 'hi', chosen: 'yes', rejected: '' }, 'line 1: the answer is empty'],
     [

@@ -43,6 +43,9 @@ describe('a row', () => {
     ['of several turns: the last answer', { messages: [user, said, user, { ...said, content: 'no' }] }, [user, said, user], 'no'],
     ['prompt and completion as texts', { prompt: 'hi', completion: 'yes', extra: 1 }, [user], 'yes'],
     ['prompt and completion as messages', { prompt: [system, user], completion: [said] }, [system, user], 'yes'],
+    ['prompt and completion of KTO', { prompt: 'hi', completion: 'yes', label: true }, [user], 'yes'],
+    ['messages with weights, of OpenAI', { messages: [user, { ...said, weight: 1 }] }, [user], 'yes'],
+    ['messages beside pairs, of UltraFeedback', { prompt: 'a', chosen: [], rejected: [], messages: [user, said] }, [user], 'yes'],
     ['prompt and answer, of run', { prompt: 'hi', answer: 'yes', tier: 'x' }, [user], 'yes'],
     ['prompt and an answer that is no text', { prompt: 'hi', answer: { a: [1] } }, [user], '{"a":[1]}'],
     ['messages and their answer, of run', { messages: [system, user], answer: 'yes' }, [system, user], 'yes'],
@@ -104,6 +107,9 @@ describe('a row', () => {
     ['with an empty answer', { instruction: 'a', output: '' }, 'empty'],
     ['with an unknown role', { conversations: [{ from: 'martian', value: 'a' }] }, 'from'],
     ['with null for a text', { text: null }, 'text'],
+    ['of KTO that is not to be learned', { prompt: 'a', completion: 'b', label: false }, 'label is false'],
+    ['of OpenAI that is not to be learned', { messages: [user, { ...said, weight: 0 }] }, 'weight 0'],
+    ['of a preference pair', { prompt: 'a', chosen: 'b', rejected: 'c' }, '--objective dpo'],
   ])('%s is refused by its line', async (_name, row, reason) => {
     await expect(read({ text: 'fine' }, '', row)).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
