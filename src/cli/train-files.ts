@@ -3,11 +3,18 @@ import { appendFileSync, existsSync, readFileSync, renameSync, rmSync } from 'no
 import { z } from 'zod';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import type { ValidationLoss } from '../engine/fine-tuning.js';
-import { requireTarget, unwritable } from '../files.js';
+import { IsoproError } from '../errors.js';
+import { readJson, requireTarget, unwritable } from '../files.js';
 import { UsageError } from './output.js';
 
 const line = z.union([z.object({ step: z.int(), loss: z.number() }), z.object({ step: z.int(), validationLoss: z.number() })]);
 type Line = z.output<typeof line>;
+
+const setting = z.union([z.string(), z.number(), z.boolean(), z.null()]);
+/** What decides the course of a training, by flag; null where a flag was not given. */
+export type TrainSettings = Readonly<Record<string, z.output<typeof setting>>>;
+export const DATA_HASH = 'data-hash';
+const shown = (value: TrainSettings[string]): string => (value === null ? 'left out' : String(value));
 
 export class TrainFiles {
   readonly out: string;
@@ -18,11 +25,14 @@ export class TrainFiles {
   readonly trackers: string;
   /** What the base model says of preference pairs. */
   readonly references: string;
+  /** What the state was begun with. */
+  readonly settings: string;
   #lines: Line[] = [];
 
   constructor(out: string) {
     this.out = out;
     this.state = `${out}.state`;
+    this.settings = `${out}.state.json`;
     this.best = `${out}.best`;
     this.losses = `${out}.losses.jsonl`;
     this.references = `${out}.reference.json`;
@@ -44,8 +54,28 @@ export class TrainFiles {
     for (const target of [this.out, this.state, this.losses]) requireTarget(target);
   }
 
+  /**
+   * Before a training goes on; where nothing is known of how it was begun, it does.
+   * @throws IsoproError INVALID_ARGUMENT naming what differs
+   */
+  checkSame(settings: TrainSettings): void {
+    const before = existsSync(this.settings) ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data : undefined;
+    if (before === undefined) return;
+    const differing = Object.entries(settings).flatMap(([flag, value]) => {
+      const was = before[flag] ?? null;
+      if (was === value) return [];
+      return flag === DATA_HASH ? ['another content of --data'] : [`--${flag} ${shown(value)}, which was ${shown(was)}`];
+    });
+    if (differing.length === 0) return;
+    throw new IsoproError('INVALID_ARGUMENT', `--resume: ${this.state} was begun otherwise: now ${differing.join('; ')}`, {
+      remedy: 'Resume with the flags and the data that it was begun with, or begin anew with --force in place of --resume.',
+    });
+  }
+
   /** Begins the losses, or keeps those of the steps that are not taken again. @param steps that were taken */
-  async open(steps: number): Promise<void> {
+  async open(steps: number, settings: TrainSettings): Promise<void> {
+    if (steps === 0) rmSync(this.state, { force: true }); // of a training that this one replaces
+    await writeFileAtomically(this.settings, [Buffer.from(`${JSON.stringify(settings)}\n`)]);
     this.#lines = steps === 0 || !existsSync(this.losses) ? [] : this.#read().filter(({ step }) => step <= steps);
     await writeFileAtomically(this.losses, [Buffer.from(this.#lines.map((each) => `${JSON.stringify(each)}\n`).join(''))]);
   }

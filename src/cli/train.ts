@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { hashFile } from '../engine/adapter.js';
 import { LEARNING_RATES, optimiserOf, stepsOf, type Figures } from '../engine/fine-tuning.js';
@@ -11,7 +11,7 @@ import { Progress } from './progress.js';
 import { formatBytes, formatDuration } from './quantities.js';
 import { curationOf, curationOptions, curationText, isCurated } from './train-curation.js';
 import { exampleLines, OBJECTIVES, readTrainData } from './train-data.js';
-import { TrainFiles } from './train-files.js';
+import { DATA_HASH, TrainFiles, type TrainSettings } from './train-files.js';
 import { logToOption, trackersOf } from './log-to.js';
 import { BEST_QUALITY, qualityLine } from '../tasks/curation/quality.js';
 import { Trackers } from '../trackers/trackers.js';
@@ -97,6 +97,9 @@ export const trainCommand = defineCommand({
       throw new UsageError('--dedupe, --elite, --weight-by-score and --score-conditioned are of examples, and --objective dpo has pairs');
     const files = new TrainFiles(argv.out);
     if (!argv.dryRun) files.check(argv);
+    const learningRate = argv.lr ?? LEARNING_RATES[argv.objective];
+    const settings = await courseOf({ ...argv, lr: learningRate });
+    if (argv.resume) files.checkSame(settings);
     const lines = exampleLines(argv.data);
     const signal = interruption();
     const seed = BigInt(argv.seed);
@@ -113,7 +116,6 @@ export const trainCommand = defineCommand({
       lines,
       references: files.references,
     });
-    const learningRate = argv.lr ?? LEARNING_RATES[objective];
     const steps = stepsOf(data.examples, argv.batch, argv.epochs);
     await using trainer = await createTrainer(model, {
       seed,
@@ -154,7 +156,7 @@ export const trainCommand = defineCommand({
       return;
     }
 
-    await files.open(trainer.info.steps);
+    await files.open(trainer.info.steps, settings);
     const trackers = new Trackers(logTo, {
       folder: files.trackers,
       project: 'isopro-native',
@@ -261,6 +263,36 @@ export const trainCommand = defineCommand({
 /** What trackers show of how a training was begun. */
 const chosen = ({ model, data, objective, beta, rank, alpha, schedule, epochs, batch, seed }: Readonly<Record<string, unknown>>) =>
   ({ model, data, objective, ...(objective === 'dpo' && { beta }), rank, alpha, schedule, epochs, batch, seed }) as const;
+
+/** Flags that decide the course of a training, beside its model, whose hash the state has. */
+const COURSE = {
+  objective: 'objective',
+  beta: 'beta',
+  rank: 'rank',
+  alpha: 'alpha',
+  top: 'top',
+  lr: 'lr',
+  schedule: 'schedule',
+  epochs: 'epochs',
+  batch: 'batch',
+  validation: 'validation',
+  dedupe: 'dedupe',
+  elite: 'elite',
+  'weight-by-score': 'weightByScore',
+  'score-conditioned': 'scoreConditioned',
+  'max-tokens': 'maxTokens',
+  seed: 'seed',
+} as const;
+
+async function courseOf(
+  argv: Readonly<Partial<Record<(typeof COURSE)[keyof typeof COURSE], TrainSettings[string] | undefined>>> & { readonly data: string },
+): Promise<TrainSettings> {
+  const isFile = statSync(argv.data, { throwIfNoEntry: false })?.isFile() === true;
+  return {
+    ...Object.fromEntries(Object.entries(COURSE).map(([flag, member]) => [flag, argv[member] ?? null])),
+    [DATA_HASH]: isFile ? await hashFile(argv.data) : null,
+  };
+}
 
 const named = (part: 'train' | 'eval', figures: Figures): Figures =>
   Object.fromEntries(Object.entries(figures).map(([name, value]) => [`${part}/${name}`, value]));

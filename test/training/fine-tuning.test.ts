@@ -85,6 +85,20 @@ test('trains, is killed, resumes, and ends with the same adapter as an uninterru
   await model.setAdapter(await model.loadAdapter(file('killed.gguf')));
 });
 
+test('a training goes on with what it was begun with alone', () => {
+  const resumed = (data: string, ...more: string[]) => {
+    const given = flags('killed.gguf', '--resume', ...more).map((flag) => (flag === file('data.jsonl') ? file(data) : flag));
+    return spawnSync(process.execPath, given, { encoding: 'utf8' });
+  };
+  writeFileSync(file('other.jsonl'), JSON.stringify({ prompt: 'a', completion: 'b' }));
+  const { status, stderr } = resumed('other.jsonl', '--rank', '4', '--top', '1');
+  expect(status).toBe(1);
+  const { error } = JSON.parse(stderr) as { error: Record<string, string> };
+  expect(error).toMatchObject({ code: 'INVALID_ARGUMENT', remedy: expect.stringContaining('--force') });
+  expect(error['message']).toMatch(/now --rank 4, which was 8; --top 1, which was left out; another content of --data$/);
+  expect(resumed('data.jsonl', '--threads', '1', '--patience', '0').status).toBe(0);
+});
+
 test('a program trains the same adapter from the same rows', async () => {
   await using model = await loadModel(file('model.gguf'));
   const examples = lines(readFileSync(file('data.jsonl'), 'utf8'));

@@ -227,7 +227,7 @@ test.each<['linear' | 'cosine', number, number[]]>([
     const rates: number[] = [];
     for await (const event of fineTune(likelihood(by), { examples: examples(steps), batchSize: 1, steps, seed: 1n }))
       if (event.kind === 'step') rates.push(event.stats.learningRate);
-    expect(rates.map((rate) => rate / 0.01)).toEqual(factors.map((factor) => expect.closeTo(factor, 5) as number));
+    expect(rates.map((rate) => rate / 0.01)).toEqual(factors.map((factor): unknown => expect.closeTo(factor, 5)));
   },
 );
 
