@@ -1,8 +1,7 @@
 /** How `train` curates its examples by the scores of their rows: flags, and what comes of them. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Options } from 'yargs';
-import type { NamedExample } from '../engine/training-examples.js';
-import { IsoproError } from '../errors.js';
+import { refusedRow, type NamedExample } from '../engine/training-examples.js';
 import { dedupe, elite, type Repeatable } from '../tasks/curation/curate.js';
 import { BEST_QUALITY, lossWeights, qualityBucket, qualityLine, WEIGHTINGS, type Weighting } from '../tasks/curation/quality.js';
 import { UsageError } from './output.js';
@@ -64,7 +63,7 @@ export const isCurated = (curation: Curation): boolean => !isDeepStrictEqual(cur
 
 function scoreOf({ score, name }: NamedExample): number {
   if (typeof score === 'number' && score >= 0 && score <= 1) return score;
-  throw new IsoproError('INVALID_ARGUMENT', `${name}: expected a "score" from 0 to 1, as curation by score reads it`);
+  throw refusedRow(name, 'expected a "score" from 0 to 1, as curation by score reads it');
 }
 
 const repeatable = ({ example }: NamedExample): Repeatable =>
@@ -73,7 +72,7 @@ const repeatable = ({ example }: NamedExample): Repeatable =>
 /** The quality is the system's message, before the example's own, as `--system` says it of a task. */
 function conditioned(each: NamedExample): NamedExample {
   const { example, name } = each;
-  if ('text' in example) throw new IsoproError('INVALID_ARGUMENT', `${name}: a plain text has no prompt that could say how good it is`);
+  if ('text' in example) throw refusedRow(name, 'a plain text has no prompt that could say how good it is');
   const said = example.prompt.flatMap(({ role, content }) => (role === 'system' ? [content] : []));
   const others = example.prompt.filter(({ role }) => role !== 'system');
   const content = [qualityLine(qualityBucket(scoreOf(each))), ...said].join('\n\n');

@@ -1,10 +1,24 @@
-/** Preference pairs in the forms in which TRL reads them: one JSON object a line, or one array of them. */
+/** Preference pairs in the forms in which TRL and OpenAI read them: one JSON object a line, or one array of them. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { plainWords } from '../wrong-input.js';
 import type { Model } from './model.js';
 import type { ChatMessage } from './prompt-renderer.js';
 import type { TrainSequence } from './trainer.js';
-import { answeredTokens, asked, formOf, malformed, messages, refusedRow, rowsOf, sequenceOf, type Row } from './training-examples.js';
+import {
+  answeredTokens,
+  asked,
+  formOf,
+  isPair,
+  malformed,
+  messages,
+  refusedRow,
+  reply,
+  rowsOf,
+  sequenceOf,
+  TOO_LONG,
+  type Row,
+} from './training-examples.js';
 
 /** Two replies to one prompt; the labelled tokens are the reply and its end. */
 export interface PreferencePair {
@@ -26,9 +40,6 @@ interface Compared {
   readonly rejected: string;
 }
 
-const reply = z.union([z.string(), messages.length(1).transform(([said]) => said!.content)], {
-  error: 'expected a text or a list of one message',
-});
 const explicit = z
   .object({ prompt: z.union([z.string(), messages]), chosen: reply, rejected: reply })
   .transform(({ prompt, ...replies }): Compared => ({ prompt: typeof prompt === 'string' ? asked(prompt) : prompt, ...replies }));
@@ -48,21 +59,29 @@ const implicit = z.object({ chosen: messages, rejected: messages }).transform(({
   return { prompt, chosen: good.content, rejected: bad.content };
 });
 
+/** OpenAI's. */
+export const preference = z
+  .object({ input: z.object({ messages }), preferred_output: reply, non_preferred_output: reply })
+  .transform(
+    ({ input, preferred_output: chosen, non_preferred_output: rejected }): Compared => ({ prompt: input.messages, chosen, rejected }),
+  );
+
 function comparedOf({ value, name }: Row): Compared {
-  if (typeof value !== 'object' || value === null || !('chosen' in value) || !('rejected' in value))
+  if (!isPair(value))
     throw refusedRow(
       name,
       formOf(value) === undefined
         ? 'expected {"prompt", "chosen", "rejected"} or two conversations, {"chosen", "rejected"}'
         : 'this is an example, and no preference pair: leave out --objective dpo',
     );
-  const parsed = ('prompt' in value ? explicit : implicit).safeParse(value);
+  const form = 'preferred_output' in value ? preference : 'prompt' in value ? explicit : implicit;
+  const parsed = form.safeParse(value, { error: plainWords });
   if (!parsed.success) throw malformed(name, parsed.error);
   return parsed.data;
 }
 
 /**
- * Rows `{prompt, chosen, rejected}` of texts or messages, or two conversations that part in their last message. Prompts are rendered by
+ * Rows `{prompt, chosen, rejected}` of texts or messages, two conversations that part in their last message, or OpenAI's. Prompts are rendered by
  * the model's template exactly as for generation.
  * @throws IsoproError INVALID_ARGUMENT naming the line, or the row of an array, TEMPLATE_INVALID
  */
@@ -78,6 +97,7 @@ export async function readPairs(lines: AsyncIterable<string>, model: Model, maxT
       pairs.push({ prompt: good.tokenIds.slice(0, good.labelled), chosen: sequenceOf(good), rejected: sequenceOf(bad) });
     }
   }
-  if (pairs.length === 0) throw new IsoproError('INVALID_ARGUMENT', `the file has no pair of at most ${maxTokens} tokens a side`);
+  if (pairs.length === 0)
+    throw new IsoproError('INVALID_ARGUMENT', `the file has no pair of at most ${maxTokens} tokens a side`, { remedy: TOO_LONG });
   return { pairs, tooLong };
 }

@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { parseLine } from '../files.js';
+import { plainIssue, plainWords } from '../wrong-input.js';
 import type { Model } from './model.js';
 import type { ChatMessage } from './prompt-renderer.js';
 import type { TrainSequence } from './trainer.js';
@@ -16,8 +16,25 @@ const ROLES = {
   tool: 'tool',
 } as const;
 const role = z.enum(Object.keys(ROLES) as [keyof typeof ROLES]).transform((name) => ROLES[name]);
-const message = z.object({ role, content: z.string() });
+/** Or parts, as OpenAI has them. */
+const content = z.union([
+  z.string(),
+  z
+    .array(z.object({ type: z.literal('text'), text: z.string() }))
+    .min(1)
+    .transform((parts) => parts.map(({ text }) => text).join('')),
+]);
+const hasCalls = ({ tool_calls: calls, function_call: call }: Readonly<Record<string, unknown>>): boolean =>
+  (Array.isArray(calls) && calls.length > 0) || (call ?? null) !== null;
+const message = z
+  .looseObject({})
+  .refine((given) => !hasCalls(given), 'has tool calls, which are not trained on')
+  .pipe(z.object({ role, content }));
 export const messages = z.array(message).min(1);
+export const reply = z.union([
+  z.string(),
+  messages.length(1, 'takes a text or a list of one message').transform(([said]) => said!.content),
+]);
 
 /** What is asked, and what is learned; a plain text is learned from its second token on. */
 export type Example = { readonly prompt: readonly ChatMessage[]; readonly answer: string } | { readonly text: string };
@@ -56,12 +73,10 @@ const FORMS: Readonly<Record<string, z.ZodType<Example>>> = {
       return answered(system === undefined || system === '' ? said : [{ role: 'system', content: system }, ...said], context);
     }),
   // TRL and mlx-lm: a prompt and its completion
-  completion: z
-    .object({ prompt: z.union([z.string(), messages]), completion: z.union([z.string(), messages.length(1)]) })
-    .transform(({ prompt, completion }) => ({
-      prompt: typeof prompt === 'string' ? asked(prompt) : prompt,
-      answer: typeof completion === 'string' ? completion : completion[0]!.content,
-    })),
+  completion: z.object({ prompt: z.union([z.string(), messages]), completion: reply }).transform(({ prompt, completion }) => ({
+    prompt: typeof prompt === 'string' ? asked(prompt) : prompt,
+    answer: completion,
+  })),
   // what `run` takes
   answer: z.object({ prompt: z.string(), answer }).transform(({ prompt, answer }) => ({ prompt: asked(prompt), answer })),
   // Alpaca
@@ -77,6 +92,9 @@ const FORMS: Readonly<Record<string, z.ZodType<Example>>> = {
 const EXPECTED =
   '{"messages"}, {"prompt", "completion"}, {"prompt", "answer"}, {"text"}, ' +
   '{"instruction", "input", "output"} or {"conversations": [{"from", "value"}]}';
+
+const PAGE = '`docs/commands/train.md` says what a row holds.';
+export const TOO_LONG = 'Allow more tokens (--max-tokens), as far as the model was trained for them, or shorten the examples.';
 
 export interface TrainingExamples {
   readonly sequences: readonly TrainSequence[];
@@ -134,7 +152,8 @@ export function tokenisedExamples(
     else if (tokens.labelled > 0 && tokens.tokenIds.length > tokens.labelled)
       sequences.push({ ...sequenceOf(tokens), ...(weight === undefined ? {} : { weight }) });
   }
-  if (sequences.length === 0) throw new IsoproError('INVALID_ARGUMENT', `the file has no example of at most ${maxTokens} tokens`);
+  if (sequences.length === 0)
+    throw new IsoproError('INVALID_ARGUMENT', `the file has no example of at most ${maxTokens} tokens`, { remedy: TOO_LONG });
   return { sequences, tooLong };
 }
 
@@ -146,22 +165,41 @@ export interface Row {
 
 export async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<Row> {
   let number = 0;
+  let rows = 0;
   let array: string[] | null = null;
   for await (const line of lines) {
     number++;
     if (array === null && line.trim() === '') continue;
     if (array === null && number === 1 && line.trimStart().startsWith('[')) array = [];
-    if (array === null) yield { value: parseLine(line, number), name: `line ${number}` };
+    if (array === null) yield { value: parseRow(line, `line ${number}`), name: `line ${number}` };
     else array.push(line);
+    rows++;
   }
-  if (array === null) return;
-  let rows: unknown;
+  const values = array === null ? [] : arrayOf(array.join('\n'));
+  for (const [index, value] of values.entries()) yield { value, name: `row ${index + 1}` };
+  if (array === null ? rows === 0 : values.length === 0)
+    throw new IsoproError('INVALID_ARGUMENT', 'the file is empty: it has no rows', {
+      remedy: `Put a row for each example into it; ${PAGE}`,
+    });
+}
+
+function arrayOf(text: string): readonly unknown[] {
   try {
-    rows = JSON.parse(array.join('\n'));
+    return JSON.parse(text) as unknown[];
   } catch (cause) {
-    throw new IsoproError('INVALID_ARGUMENT', `the file begins as an array and is not JSON: ${(cause as Error).message}`, { cause });
+    throw new IsoproError('INVALID_ARGUMENT', `the file begins as an array and is not JSON: ${(cause as Error).message}`, {
+      cause,
+      remedy: 'Close the array and put commas between its rows, or write one row a line.',
+    });
   }
-  for (const [index, value] of (rows as unknown[]).entries()) yield { value, name: `row ${index + 1}` };
+}
+
+function parseRow(line: string, name: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch (cause) {
+    throw refusedRow(name, `is not JSON: ${(cause as Error).message}`, { cause });
+  }
 }
 
 export interface Labelled {
@@ -179,7 +217,7 @@ function tokensOf(example: Example, model: Model, name: string): Labelled {
   if ('text' in example) {
     const { addBos, bos, eos } = model.info;
     const tokenIds = [...(addBos && bos >= 0 ? [bos] : []), ...model.tokenize(example.text), ...(eos >= 0 ? [eos] : [])];
-    if (example.text === '') throw new IsoproError('INVALID_ARGUMENT', `${name}: the text is empty`);
+    if (example.text === '') throw refusedRow(name, 'the text is empty');
     return { tokenIds: Int32Array.from(tokenIds), labelled: 1 };
   }
   return answeredTokens(example.prompt, example.answer, model, name);
@@ -187,7 +225,7 @@ function tokensOf(example: Example, model: Model, name: string): Labelled {
 
 /** @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID */
 export function answeredTokens(prompt: readonly ChatMessage[], answer: string, model: Model, name: string): Labelled {
-  if (answer === '') throw new IsoproError('INVALID_ARGUMENT', `${name}: the answer is empty; it would teach to say nothing`);
+  if (answer === '') throw refusedRow(name, 'the answer is empty; it would teach to say nothing');
   const ids = model.renderChat(prompt).tokenIds;
   return { tokenIds: Int32Array.from([...ids, ...replyTokens(model, answer)]), labelled: ids.length };
 }
@@ -197,8 +235,8 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
 /** The member that tells an example's form. */
 export const formOf = (row: unknown): string | undefined => Object.keys(FORMS).find((form) => isObject(row) && Object.hasOwn(row, form));
 
-export const isPair = (row: unknown): boolean =>
-  isObject(row) && (('chosen' in row && 'rejected' in row) || ('preferred_output' in row && 'non_preferred_output' in row));
+export const isPair = (row: unknown): row is Readonly<Record<string, unknown>> =>
+  isObject(row) && (('chosen' in row && 'rejected' in row) || 'preferred_output' in row);
 
 /** Rows that say what is not to be learned. @throws IsoproError INVALID_ARGUMENT */
 function refuseUnwanted(row: Readonly<Record<string, unknown>>, form: string, name: string): void {
@@ -216,7 +254,7 @@ function parseExample(row: unknown, name: string): Example {
   if (member === undefined && isPair(row)) throw refusedRow(name, 'these are preference pairs: --objective dpo');
   if (member === undefined || !isObject(row)) throw refusedRow(name, `expected ${EXPECTED}`);
   refuseUnwanted(row, member, name);
-  const parsed = FORMS[member]!.safeParse(row);
+  const parsed = FORMS[member]!.safeParse(row, { error: plainWords });
   if (parsed.success) return parsed.data;
   throw malformed(name, parsed.error);
 }
@@ -224,11 +262,11 @@ function parseExample(row: unknown, name: string): Example {
 export const refusedRow = (name: string, what: string, { remedy, cause }: { remedy?: string; cause?: unknown } = {}): IsoproError =>
   new IsoproError('INVALID_ARGUMENT', `${name}: ${what}`, {
     cause,
-    remedy: remedy ?? 'Correct that row; `docs/commands/train.md` says what a row holds.',
+    remedy: remedy ?? `Correct that row; ${PAGE}`,
   });
 
 export function malformed(name: string, error: z.ZodError): IsoproError {
-  const problems = error.issues.map((issue) => [...issue.path, issue.message].join(': '));
+  const problems = error.issues.map(plainIssue).map((issue) => [...issue.path, issue.message].join(': '));
   return refusedRow(name, problems.join('; '), { cause: error });
 }
 

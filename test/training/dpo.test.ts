@@ -69,6 +69,7 @@ describe('a row', () => {
   test.each<[string, object]>([
     ['texts', { prompt: 'hi', chosen: 'yes', rejected: 'no way', score: 1 }],
     ['messages', { prompt: [user], chosen: [yes], rejected: [no] }],
+    ['OpenAI', { input: { messages: [user], tools: [] }, preferred_output: [yes], non_preferred_output: [no] }],
     ['two conversations', { chosen: [user, yes], rejected: [user, no] }],
   ])('of %s', async (_, row) => {
     const [pair] = await read(row);
@@ -97,7 +98,7 @@ describe('a row', () => {
       'line 1: the two conversations',
     ],
     ['a conversation without a reply', { chosen: [user], rejected: [user] }, "line 1: the last message of both must be the assistant's"],
-    ['two replies', { prompt: 'hi', chosen: [yes, yes], rejected: [no] }, 'line 1: chosen: expected a text or a list of one message'],
+    ['two replies', { prompt: 'hi', chosen: [yes, yes], rejected: [no] }, 'line 1: chosen: takes a text or a list of one message'],
   ])('that is wrong is named: %s', async (_, row, message) => {
     await expect(read(row)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining(message) });
   });

@@ -45,6 +45,23 @@ describe('a row', () => {
     ['prompt and completion as messages', { prompt: [system, user], completion: [said] }, [system, user], 'yes'],
     ['prompt and completion of KTO', { prompt: 'hi', completion: 'yes', label: true }, [user], 'yes'],
     ['messages with weights, of OpenAI', { messages: [user, { ...said, weight: 1 }] }, [user], 'yes'],
+    [
+      'messages of parts',
+      {
+        messages: [
+          {
+            role: 'user',
+            content: [
+              { type: 'text', text: 'h' },
+              { type: 'text', text: 'i' },
+            ],
+          },
+          said,
+        ],
+      },
+      [user],
+      'yes',
+    ],
     ['messages beside pairs, of UltraFeedback', { prompt: 'a', chosen: [], rejected: [], messages: [user, said] }, [user], 'yes'],
     ['prompt and answer, of run', { prompt: 'hi', answer: 'yes', tier: 'x' }, [user], 'yes'],
     ['prompt and an answer that is no text', { prompt: 'hi', answer: { a: [1] } }, [user], '{"a":[1]}'],
@@ -89,8 +106,15 @@ describe('a row', () => {
     await expect(read('[', '3')).rejects.toMatchObject({ message: expect.stringContaining('begins as an array') });
   });
 
+  test.each([[], [''], ['[]'], ['[', ']']])('none is said to be none: %j', async (...given) => {
+    await expect(read(...given)).rejects.toMatchObject({
+      message: 'the file is empty: it has no rows',
+      remedy: expect.stringContaining('docs/'),
+    });
+  });
+
   test.each<[string, unknown, string]>([
-    ['of another form', { question: 'a', answer: 'b' }, 'expected'],
+    ['of another form', { question: 'a', answer: 'b' }, 'prompt: is missing: a text$'],
     ['that is no object', '3', 'expected'],
     ['that is no JSON', '{', 'is not JSON'],
     ['without an answer', { messages: [user] }, "assistant's"],
@@ -109,11 +133,21 @@ describe('a row', () => {
     ['with null for a text', { text: null }, 'text'],
     ['of KTO that is not to be learned', { prompt: 'a', completion: 'b', label: false }, 'label is false'],
     ['of OpenAI that is not to be learned', { messages: [user, { ...said, weight: 0 }] }, 'weight 0'],
+    [
+      'of a tool call',
+      { messages: [user, { role: 'assistant', content: null, tool_calls: [{}] }] },
+      'messages: 1: has tool calls, which are not',
+    ],
+    ['of an image', { messages: [{ role: 'user', content: [{ type: 'image_url' }] }, said] }, 'content: 0: type: takes "text"'],
+    ['without a completion', { messages: [{ role: 'user' }, said] }, 'messages: 0: content: is missing: a text or a list$'],
+    ['with a number for a prompt', { prompt: 3, answer: 'a' }, 'prompt: takes a text, not 3$'],
+    ['without an output', { instruction: 'a' }, 'output: is missing: a text$'],
     ['of a preference pair', { prompt: 'a', chosen: 'b', rejected: 'c' }, '--objective dpo'],
   ])('%s is refused by its line', async (_name, row, reason) => {
     await expect(read({ text: 'fine' }, '', row)).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
       message: expect.stringMatching(new RegExp(`^line 3[^]*${reason}`)),
+      remedy: expect.stringMatching(/ row/),
     });
   });
 });

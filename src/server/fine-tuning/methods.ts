@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { LEARNING_RATES } from '../../engine/fine-tuning.js';
+import { preference } from '../../engine/preference-pairs.js';
 import { dictionary } from '../../dictionary.js';
 import type { Json } from '../../canonical-json.js';
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
@@ -202,18 +203,9 @@ const scoredRow = (grader: ScoreModel): ((value: unknown) => object) => {
   };
 };
 
-const messages = z.array(message).min(1);
-const preference = z.object({
-  input: z.object({ messages }),
-  preferred_output: messages.length(1),
-  non_preferred_output: messages.length(1),
-});
 /** OpenAI's form of a pair as TRL's, which stays as it is. */
-function pairOf(given: unknown): object {
-  if (typeof given === 'object' && given !== null && 'chosen' in given) return given;
-  const { input, preferred_output: chosen, non_preferred_output: rejected } = preference.parse(given);
-  return { prompt: input.messages, chosen, rejected };
-}
+const pairOf = (given: unknown): object =>
+  typeof given === 'object' && given !== null && 'chosen' in given ? given : preference.parse(given);
 
 /** A file of the same lines in another form: its id. @throws RequestFailure 400 naming the line */
 async function rewritten({ queue, asker }: Context, id: string, form: (value: unknown) => object): Promise<string> {
