@@ -43,7 +43,8 @@ function fallback({ demandOption, defaultDescription, default: value, type }) {
   return cell(Array.isArray(value) ? value.join(' ') : value);
 }
 
-const meaning = ({ describe, choices }) => cell(choices === undefined ? describe : `${describe} (${choices.join(', ')})`);
+const meaning = ({ describe, choices, alias }) =>
+  cell(`${choices === undefined ? describe : `${describe} (${choices.join(', ')})`}${alias?.length > 1 ? `; also \`--${alias}\`` : ''}`);
 
 function tableOf(name, { positional, option }) {
   const settings = name !== 'run' && Object.values(option).some(({ group }) => group === 'Settings:');

@@ -44,14 +44,14 @@ export const trainCommand = defineCommand({
       .option('rank', { type: 'number', default: 8, describe: 'directions of each factor pair' })
       .option('alpha', { type: 'number', default: 16, describe: 'the adapter is scaled by alpha / rank' })
       .option('top', { type: 'number', describe: 'train the top layers only; default: all' })
-      .option('lr', { type: 'number', defaultDescription: '2e-4, dpo: 2e-5', describe: 'learning rate' })
+      .option('lr', { alias: 'learning-rate', type: 'number', defaultDescription: '2e-4, dpo: 2e-5', describe: 'learning rate' })
       .option('schedule', {
         choices: ['constant', 'linear', 'cosine'] as const,
         default: 'cosine' as const,
         describe: 'of the learning rate, after 3 % warm-up',
       })
       .option('epochs', { type: 'number', default: 1, describe: 'passes over the file' })
-      .option('batch', { type: 'number', default: 8, describe: 'examples or pairs a step' })
+      .option('batch', { alias: 'batch-size', type: 'number', default: 8, describe: 'examples or pairs a step' })
       .option('validation', {
         type: 'number',
         defaultDescription: '0.1 of 100 examples or more',

@@ -99,6 +99,28 @@ test('a training goes on with what it was begun with alone', () => {
   expect(resumed('data.jsonl', '--threads', '1', '--patience', '0').status).toBe(0);
 });
 
+test('--learning-rate and --batch-size, as others call them, are --lr and --batch', () => {
+  const given = (out: string, ...more: string[]) => [
+    MAIN,
+    'train',
+    '--model',
+    file('model.gguf'),
+    '--data',
+    file('data.jsonl'),
+    '--out',
+    file(out),
+    ...more,
+  ];
+  const trained = [
+    given('short.gguf', '--lr', '0.005', '--batch', '10'),
+    given('long.gguf', '--learning-rate', '0.005', '--batch-size=10'),
+  ];
+  for (const args of trained) expect(spawnSync(process.execPath, args).status).toBe(0);
+  expect(readFileSync(file('long.gguf'))).toEqual(readFileSync(file('short.gguf')));
+  const { stderr, status } = spawnSync(process.execPath, given('none.gguf', '--batch-size', 'ten'), { encoding: 'utf8' });
+  expect([status, stderr]).toEqual([2, expect.stringMatching(/^--batch(-size)? takes a number/)]);
+});
+
 test('a program trains the same adapter from the same rows', async () => {
   await using model = await loadModel(file('model.gguf'));
   const examples = lines(readFileSync(file('data.jsonl'), 'utf8'));
