@@ -39,9 +39,12 @@ export function exampleLines(file: string): AsyncIterable<string> {
   return /\.csv$/i.test(file) ? csvLines(file) : readLines(file);
 }
 
+/** As much of the forms of an example as cells hold. */
+const CSV_COLUMNS = ['prompt', 'messages', 'instruction', 'text'];
+
 async function* csvLines(file: string): AsyncGenerator<string, void> {
   yield ''; // the header
-  for (const { value } of readRaw(file)) yield JSON.stringify(value);
+  for (const { value } of readRaw(file, CSV_COLUMNS)) yield JSON.stringify(value);
 }
 
 /** Examples of whatever kind. */

@@ -28,7 +28,7 @@ export const trainCommand = defineCommand({
         demandOption: true,
         describe:
           'JSONL or CSV, - for JSONL on standard input, in the forms of TRL, mlx-lm, Alpaca, ShareGPT and `run`: messages, ' +
-          'prompt and completion, prompt and answer, text, instruction, conversations',
+          'prompt and completion, prompt and answer, text, instruction, conversations (not as CSV)',
       })
       .option('objective', {
         choices: OBJECTIVES,

@@ -1,10 +1,10 @@
 /** What `train` reads and how it goes: every form of row, the share kept apart, validation, early stop, the curve. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { NO_CURATION } from '../../src/cli/train-curation.js';
-import { readTrainData } from '../../src/cli/train-data.js';
+import { exampleLines, readTrainData } from '../../src/cli/train-data.js';
 import { fineTune, type FineTuningEvent, likelihood, optimiserOf, type FineTuningPlan } from '../../src/engine/fine-tuning.js';
 import { parseExamples, splitExamples, tokenisedExamples, type TrainingExamples } from '../../src/engine/training-examples.js';
 import { createTrainer, loadModel, type ChatMessage, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
@@ -94,6 +94,21 @@ describe('a row', () => {
     const ids = [...sequences[0]!.tokenIds];
     expect(ids.slice(ids.length - 1 - model.tokenize('hello there').length)).toEqual([...model.tokenize('hello there'), model.info.eos]);
     expect([...sequences[0]!.labelMask]).toEqual(ids.map((_, t) => (t === 0 ? 0 : 1)));
+  });
+
+  test.each([
+    ['prompt,completion\n"hi",yes\n', 'hi'],
+    ['instruction,input,output\nhi,,yes\n', 'hi'],
+    ['instruction;input;output\nhi;you;yes\n', 'hi\n\nyou'],
+  ])('of CSV, %j, is one of the same members', async (text, content) => {
+    const table = path.join(folder, 'rows.csv');
+    writeFileSync(table, text);
+    const { sequences } = tokenisedExamples(await parseExamples(exampleLines(table)), model, 200);
+    expect([...sequences[0]!.tokenIds]).toEqual(expected([{ role: 'user', content }], 'yes').tokens);
+    writeFileSync(table, 'question,output\nhi,yes\n');
+    await expect(parseExamples(exampleLines(table))).rejects.toMatchObject({
+      message: expect.stringContaining('no column "prompt" or "instruction" or "text"; the columns, by commas, are "question", "output"'),
+    });
   });
 
   test('of one array, as Alpaca is published, counts as its own line does; what is no row is refused by its number', async () => {

@@ -60,15 +60,18 @@ export interface Raw {
   readonly value: unknown;
 }
 
+/** Columns of which a CSV file has at least one. */
+const ASKING = ['prompt', 'messages'];
+
 /** The rows of a file, whatever their members. @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
-export function readRaw(file: string): Raw[] {
+export function readRaw(file: string, asking: readonly string[] = ASKING): Raw[] {
   const name = path.basename(file);
   const text = readText(file);
   if (text.slice(0, HEAD_CHARACTERS).includes('\0'))
     throw new IsoproError('DATA_INVALID', `${name} holds zero bytes, as UTF-16 without a byte order mark has them`, {
       remedy: 'Save the file as UTF-8.',
     });
-  return /\.csv$/i.test(file) ? csvRows(name, text) : jsonRows(name, text);
+  return /\.csv$/i.test(file) ? csvRows(name, text, asking) : jsonRows(name, text);
 }
 
 /** @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
@@ -158,7 +161,7 @@ const columnName = (name: string, all: readonly string[]): string =>
   COLUMNS.includes(name.toLowerCase()) && !all.includes(name.toLowerCase()) ? name.toLowerCase() : name;
 
 /** What the columns are separated by, as the header shows: a spreadsheet takes semicolons where commas are decimal. */
-function separatorOf(text: string): string {
+function separatorOf(text: string, asking: readonly string[]): string {
   const [header = ''] = /^.*$/m.exec(text.replace(/^\uFEFF/, '').trimStart()) ?? [];
   const names = (mark: string): string[] =>
     header.split(mark).map((cell) =>
@@ -168,16 +171,16 @@ function separatorOf(text: string): string {
         .trim(),
     );
   const marks = [',', ';', '\t', '|'];
-  const asking = marks.find((mark) => names(mark).some((name) => /^(?:prompt|messages)$/i.test(name)));
-  return asking ?? marks.find((mark) => header.includes(mark)) ?? ',';
+  const found = marks.find((mark) => names(mark).some((name) => asking.includes(columnName(name, names(mark)))));
+  return found ?? marks.find((mark) => header.includes(mark)) ?? ',';
 }
 
 /** The line by which Excel tells what separates the columns. */
 const SEPARATOR_LINE = /^(\uFEFF?)sep=(.)(?=\r?\n)/i;
 
-function csvRows(file: string, whole: string): Raw[] {
+function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] {
   const text = whole.replace(SEPARATOR_LINE, '$1'); // an empty line stays, so that lines keep their numbers
-  const delimiter = SEPARATOR_LINE.exec(whole)?.[2] ?? separatorOf(text);
+  const delimiter = SEPARATOR_LINE.exec(whole)?.[2] ?? separatorOf(text, asking);
   let records: { readonly record: string[]; readonly info: { readonly lines: number } }[];
   try {
     records = parse(text, { info: true, skip_empty_lines: true, bom: true, delimiter }) as never;
@@ -208,12 +211,13 @@ function csvRows(file: string, whole: string): Raw[] {
   };
   const twice = names.find((name, i) => names.indexOf(name) < i);
   if (twice !== undefined) refuse(`two columns are called ${JSON.stringify(twice)}`);
-  if (!names.includes('prompt') && !names.includes('messages')) {
+  if (!asking.some((name) => names.includes(name))) {
     const marks = delimiter === ',' ? 'commas' : JSON.stringify(delimiter);
     const named = names.map((name) => JSON.stringify(name)).join(', ');
+    const missing = asking.filter((name) => name !== 'messages').map((name) => JSON.stringify(name));
     refuse(
-      `there is no column "prompt"; the columns, by ${marks}, are ${named}. Call the one that is asked prompt, and the one that is right ` +
-        'answer',
+      `there is no column ${missing.join(' or ')}; the columns, by ${marks}, are ${named}. Call the one that is asked prompt, and the one ` +
+        'that is right answer',
     );
   }
   const filled = rest.filter(({ record }) => record.some((cell) => cell.trim() !== '')); // a spreadsheet leaves rows of nothing at the end
