@@ -1,8 +1,10 @@
 /** What a person has to know of a model or an adapter before it is asked, said on stderr. */
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import type { FoundAdapter } from '../report/find-adapter.js';
+import { label, visible } from '../report/hostile-text.js';
 import { isDataFile } from '../tasks/data/read-rows.js';
 import { printNote } from './output.js';
+import { generateCommand, taskHere } from './task-flags.js';
 
 /** What a run set around every question that its adapter was trained on; null where that was nothing, or no run is known. */
 export function askedBehind(
@@ -22,7 +24,12 @@ export function askedBehind(
 }
 
 /** Of a program that is asked from elsewhere. */
-export const SENT_BY_CLIENTS = 'Whoever asks has to send them; `tasks generate --json` of its task prints them.';
+export function sentByClients({ run }: Pick<FoundAdapter, 'run'>): string {
+  if (run === null) return '';
+  const { start } = run.manifest;
+  const task = taskHere(start) === null ? ` (TASK: the file of ${label(start.task.id)})` : '';
+  return `Whoever asks has to send them; \`${visible(generateCommand(start))}\` prints them${task}.`;
+}
 
 /** The model that comes with the project cannot answer rows of data, and it is what a forgotten --model gives. */
 export const cannotRead = (model: string, task: string): string | null =>

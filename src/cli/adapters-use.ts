@@ -1,7 +1,7 @@
 import { ADAPTER_USERS, prepareAdapter } from '../engine/adapter-use.js';
 import { resolveModel } from '../engine/model-files.js';
 import { baseNameOf, baseSha256Of, nameAdapter } from '../report/named-adapter.js';
-import { askedBehind, note as tell, SENT_BY_CLIENTS } from './adapter-notes.js';
+import { askedBehind, note as tell, sentByClients } from './adapter-notes.js';
 import { defineCommand } from './command.js';
 import { print, printJson, UsageError } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -28,7 +28,7 @@ export const adaptersUseCommand = defineCommand({
       .example('$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine', 'a folder for PEFT'),
   handler: async ({ adapter, for: program, model, out = `adapter-for-${program}`, force, json, ...flags }) => {
     const found = await nameAdapter(adapter, registryOf(flags));
-    tell(askedBehind(found, SENT_BY_CLIENTS));
+    tell(askedBehind(found, sentByClients(found)));
     const name = model ?? baseNameOf(found);
     if (name === undefined) throw new UsageError('Give the base model with --model, or a run or a name in the registry.');
     const { path } = await resolveModel(name, { download: false });

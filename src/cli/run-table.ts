@@ -2,8 +2,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
-import type { AskingOptions } from '../tasks/asking-options.js';
-import type { DataTaskOptions } from '../tasks/data/options.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
 import { conclusion, gotWorse, shortcoming } from '../report/conclusion.js';
@@ -19,6 +17,7 @@ import type { RunResult } from '../training/result.js';
 import type { RunSettings } from '../training/settings.js';
 import { howAsked } from './how-asked.js';
 import { formatBytes, formatDuration } from './quantities.js';
+import { flagText, taskFlags } from './task-flags.js';
 
 /** One row a method, its interval below, its tokens and seconds beside. */
 export function comparisonText({ methods, skipped, problems, model, task, run }: Comparison): string {
@@ -54,39 +53,6 @@ export function comparisonText({ methods, skipped, problems, model, task, run }:
 
 /** A path, and no flag. */
 const shellPath = (file: string): string => shellWord(file.startsWith('-') ? `./${file}` : file);
-
-export const flagText = (flags: readonly (readonly [flag: string, value: string | number | undefined])[]): string =>
-  flags
-    .map(([flag, value]) =>
-      value === undefined ? '' : ` --${flag}${String(value).startsWith('-') ? '=' : ' '}${shellWord(String(value))}`,
-    )
-    .join('');
-
-/** A task, and how it is judged and asked. */
-type Asked = { readonly [name in keyof DataTaskOptions]: DataTaskOptions[name] | undefined } & {
-  readonly task: string;
-  readonly sampling: { readonly [name in keyof AskingOptions]: AskingOptions[name] | undefined };
-};
-
-/** What names the task, and makes a command judge and ask as the run did. */
-export function taskFlags({
-  task,
-  check,
-  answerTag,
-  verifySeconds,
-  sampling: { system, examples, stop = [], judgeTruncated },
-}: Asked): string {
-  const flags = flagText([
-    ['task', task === 'scheduling' ? undefined : task],
-    ['check', check],
-    ['answer-tag', answerTag],
-    ['verify-seconds', verifySeconds],
-    ['system', system],
-    ['examples', examples],
-    ...stop.map((text) => ['stop', text] as const),
-  ]);
-  return judgeTruncated === true ? `${flags} --judge-truncated` : flags;
-}
 
 /** What a user would type next, as it can be typed where the run was started. */
 function nextCommands({ folder }: Pick<RunResult, 'folder'>, settings: ResultSettings, defaults: ResultSettings): string[] {

@@ -6,7 +6,7 @@ import { findAdapter } from '../report/find-adapter.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
 import { isLoopback } from '../server/origin.js';
 import { DEFAULT_LIMITS, startServer } from '../server/server.js';
-import { askedBehind, note, SENT_BY_CLIENTS } from './adapter-notes.js';
+import { askedBehind, note, sentByClients } from './adapter-notes.js';
 import { defineCommand, modelOption } from './command.js';
 import { interruption, printJsonLine, reportFailure, UsageError, write } from './output.js';
 import { Progress } from './progress.js';
@@ -128,7 +128,7 @@ export const serveCommand = defineCommand({
       const [, name, file] = /^([^=]+)=(.+)$/.exec(text) ?? [];
       if (name === undefined || file === undefined) throw new UsageError(`--adapter: expected NAME=ADAPTER, got ${text}`);
       const found = findAdapter(file);
-      const behind = askedBehind(found, SENT_BY_CLIENTS);
+      const behind = askedBehind(found, sentByClients(found));
       note(behind === null ? null : `${name}: ${behind}`);
       return { name, file: found.file };
     });

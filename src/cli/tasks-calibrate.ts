@@ -13,7 +13,7 @@ import { defineCommand, modelOption } from './command.js';
 import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
 import { formatDuration } from './quantities.js';
-import { flagText, taskFlags } from './run-table.js';
+import { flagText, taskFlags } from './task-flags.js';
 import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
 import { registryOf, registryOption } from './registry-flags.js';
 

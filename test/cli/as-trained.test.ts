@@ -2,8 +2,10 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
+import { askedBehind, sentByClients } from '../../src/cli/adapter-notes.js';
 import { asTrained } from '../../src/cli/as-trained.js';
 import type { RunManifest } from '../../src/run-folder/manifest.js';
+import { shellWord } from '../../src/shell-word.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { temporaryFolder } from '../models/signed-log.js';
 
@@ -23,6 +25,12 @@ test('the system message and the examples of the run, without a question; of oth
     evaluation: { style: 'plain' },
   };
   const found = { run: { folder: 'run', manifest: { start } as unknown as RunManifest } };
+  // what prints them is named whole; the file is not in this folder
+  expect(askedBehind(found, sentByClients(found))).toBe(
+    'The adapter was trained behind a system message and 2 solved examples: without the same before a question it answers otherwise. ' +
+      'Whoever asks has to send them; `npx isopro-native tasks generate --task TASK --check exact ' +
+      `--system ${shellWord('Be brief.')} --examples 2 --style plain --json\` prints them (TASK: the file of rows).`,
+  );
   const before = await asTrained(found, file);
   expect(before.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'user', 'assistant']);
   const problem = await task.generate(task.tiers[0]!.id, 7n);
