@@ -13,6 +13,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
+# what stood before every question that the adapter was trained on
+BEFORE = []
+
 
 def load():
     with open(os.path.join(HERE, "adapter_config.json"), encoding="utf-8") as config:
@@ -23,7 +26,7 @@ def load():
 
 
 def reply(tokenizer, model, prompt, max_new_tokens=256):
-    messages = [{"role": "user", "content": prompt}]
+    messages = [*BEFORE, {"role": "user", "content": prompt}]
     inputs = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True, return_tensors="pt")
     with torch.inference_mode():
         ids = model.generate(**inputs, max_new_tokens=max_new_tokens, do_sample=False)

@@ -17,11 +17,13 @@ export function askedBehind(
   const { system, examples } = settings?.sampling ?? {};
   const parts = [
     ...(system === undefined ? [] : ['a system message']),
-    ...(examples === undefined ? [] : [`${String(examples)} solved examples`]),
+    ...(examples === undefined ? [] : [solvedExamples(Number(examples))]),
   ];
   if (parts.length === 0) return null;
   return `The adapter was trained behind ${parts.join(' and ')}: without the same before a question it answers otherwise. ${remedy}`;
 }
+
+export const solvedExamples = (count: number): string => `${count} solved ${count === 1 ? 'example' : 'examples'}`;
 
 /** Of a program that is asked from elsewhere. */
 export function sentByClients({ run }: Pick<FoundAdapter, 'run'>): string {

@@ -1,10 +1,26 @@
-import { ADAPTER_USERS, prepareAdapter } from '../engine/adapter-use.js';
+import { ADAPTER_USERS, prepareAdapter, type AdapterUser } from '../engine/adapter-use.js';
 import { resolveModel } from '../engine/model-files.js';
+import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { baseNameOf, baseSha256Of, nameAdapter } from '../report/named-adapter.js';
-import { askedBehind, note as tell, sentByClients } from './adapter-notes.js';
+import { askedBehind, note as tell, sentByClients, solvedExamples } from './adapter-notes.js';
+import { asTrained, asTrainedHere, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { print, printJson, UsageError } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
+
+/** What stood before every question of the run, and where it stands now. */
+function standsBefore(before: readonly ChatMessage[], program: AdapterUser): string {
+  const examples = before.filter(({ role }) => role === 'assistant').length;
+  const parts = [...(before[0]!.role === 'system' ? ['system message'] : []), ...(examples === 0 ? [] : [solvedExamples(examples)])];
+  return `The ${parts.join(' and ')} of the run ${parts.length === 1 && examples <= 1 ? 'stands' : 'stand'} in ${WHERE[program]}.`;
+}
+
+const WHERE: Readonly<Record<AdapterUser, string>> = {
+  ollama: 'the Modelfile, before every question',
+  transformers: 'reply.py, before every question',
+  'llama-server': 'the request: QUESTION is yours, and whoever asks sends the rest as it is there',
+  'lm-studio': 'the request: QUESTION is yours, and whoever asks sends the rest as it is there',
+};
 
 export const adaptersUseCommand = defineCommand({
   command: 'use <adapter>',
@@ -21,22 +37,30 @@ export const adaptersUseCommand = defineCommand({
         type: 'string',
         describe: 'the base model: path of a GGUF file, or an alias or URI that is in the cache; default: the one that it was trained on',
       })
+      .option('task', {
+        ...asTrainedOption,
+        describe: `${asTrainedOption.describe}; default: that task where it is built in, or its rows are in this folder`,
+      })
       .option('out', { type: 'string', describe: 'the folder to write', defaultDescription: 'adapter-for-PROGRAM' })
       .option('force', { type: 'boolean', default: false, describe: 'replace files of another adapter that are in the folder' })
       .option('registry', registryOption)
       .example('$0 adapters use 3f2a --for ollama', 'the adapter of a run, as a model of Ollama')
+      .example('$0 adapters use 3f2a --for ollama --task mails.csv', 'with the solved examples that it was trained behind')
       .example('$0 adapters use adapter.gguf --model qwen2.5-3b --for transformers --out mine', 'a folder for PEFT'),
-  handler: async ({ adapter, for: program, model, out = `adapter-for-${program}`, force, json, ...flags }) => {
+  handler: async ({ adapter, for: program, model, task, out = `adapter-for-${program}`, force, json, ...flags }) => {
     const found = await nameAdapter(adapter, registryOf(flags));
-    tell(askedBehind(found, sentByClients(found)));
+    const behind = askedBehind(found, sentByClients(found));
+    const before = task !== undefined ? await asTrained(found, task) : behind === null ? [] : await asTrainedHere(found);
+    if (before === null) tell(`${behind} Or give --task with the file of the run's task to have them written.`);
     const name = model ?? baseNameOf(found);
     if (name === undefined) throw new UsageError('Give the base model with --model, or a run or a name in the registry.');
     const { path } = await resolveModel(name, { download: false });
     const modelSha256 = baseSha256Of(found);
-    const request = { for: program, adapter: found.file, model: path, out, force };
+    const request = { for: program, adapter: found.file, model: path, out, force, ...(before === null ? {} : { before }) };
     const prepared = await prepareAdapter({ ...request, ...(modelSha256 === undefined ? {} : { modelSha256 }) });
-    if (json) return printJson({ for: program, model: path, ...prepared });
+    if (json) return printJson({ for: program, model: path, ...prepared, before });
     const { files, commands, note } = prepared;
-    print(`wrote ${files.join('\n      ')}\n\n${commands.join('\n')}\n\n${note}\n`);
+    const behindText = before === null || before.length === 0 ? '' : `${standsBefore(before, program)} `;
+    print(`wrote ${files.join('\n      ')}\n\n${commands.join('\n')}\n\n${behindText}${note}\n`);
   },
 });

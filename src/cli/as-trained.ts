@@ -4,6 +4,7 @@ import { IsoproError } from '../errors.js';
 import { openRunTask } from '../judge/held-out.js';
 import type { FoundAdapter } from '../report/find-adapter.js';
 import { UsageError } from './output.js';
+import { taskHere } from './task-flags.js';
 
 export const asTrainedOption = {
   type: 'string',
@@ -30,4 +31,15 @@ export async function asTrained(found: Pick<FoundAdapter, 'run'> | null, specifi
   const whole = await task.prompt(problem, style);
   const asked = await (task.question?.(problem, style) ?? whole);
   return whole.slice(0, whole.length - asked.filter(({ role }) => role !== 'system').length);
+}
+
+/** The same of the run's task where it is built in, or its rows are in this folder under their name; null where it cannot be had so. */
+export async function asTrainedHere(found: FoundAdapter): Promise<readonly ChatMessage[] | null> {
+  const task = found.run === null ? null : taskHere(found.run.manifest.start);
+  return task === null
+    ? null
+    : asTrained(found, task).catch((error: unknown) => {
+        if (error instanceof IsoproError) return null;
+        throw error;
+      });
 }

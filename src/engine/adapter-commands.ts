@@ -1,19 +1,52 @@
 /** What to type into other programs so that they use an adapter in GGUF. */
 import path from 'node:path';
+import { IsoproError } from '../errors.js';
 import { shellWord } from '../shell-word.js';
+import type { ChatMessage } from './prompt-renderer.js';
 
-const HELLO = '{"messages":[{"role":"user","content":"Hello"}]}';
+/** What a server of the OpenAI API is asked; the question is a stand-in. @param before what stands before it */
+export function askCommand(port: number, before: readonly ChatMessage[], model?: string): string {
+  const messages = [
+    ...before.map(({ role, content }) => ({ role, content })),
+    { role: 'user', content: before.length > 0 ? 'QUESTION' : 'Hello' },
+  ];
+  const body = JSON.stringify({ ...(model === undefined ? {} : { model }), messages }).replaceAll("'", '\\u0027'); // it stands in quotes
+  return `curl -s http://127.0.0.1:${port}/v1/chat/completions -H 'Content-Type: application/json' -d '${body}'`;
+}
 
 /** Starts llama.cpp's server, and asks it. */
-export const serverCommands = (model: string, adapter: string): readonly [start: string, ask: string] => [
+export const serverCommands = (
+  model: string,
+  adapter: string,
+  before: readonly ChatMessage[] = [],
+): readonly [start: string, ask: string] => [
   `llama-server --model ${shellWord(model)} --lora ${shellWord(adapter)} --port 8080`,
-  `curl -s http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' -d '${HELLO}'`,
+  askCommand(8080, before),
 ];
 
 const quoted = (text: string): string => (/^[\w./:-]+$/.test(text) ? text : `"${text}"`);
 
-/** Of Ollama; paths are its own or relative to its folder. */
-export const modelfile = (model: string, adapter: string): string => `FROM ${quoted(model)}\nADAPTER ${quoted(adapter)}\n`;
+/** A text of several lines ends where one of them ends with three quotes. */
+function tripleQuoted(text: string): string {
+  if (/"""\s*[\r\n]/.test(text))
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'a message before the questions has a line that ends with three quotes: no Modelfile can say it',
+      {
+        remedy: 'Prepare the adapter for another program, such as --for llama-server.',
+      },
+    );
+  return `"""${text}"""`;
+}
+
+/** Of Ollama; paths are its own or relative to its folder. @throws IsoproError INVALID_ARGUMENT for a text that cannot be said there */
+export const modelfile = (model: string, adapter: string, before: readonly ChatMessage[] = []): string =>
+  [
+    `FROM ${quoted(model)}`,
+    `ADAPTER ${quoted(adapter)}`,
+    ...before.map(({ role, content }) => `${role === 'system' ? 'SYSTEM' : `MESSAGE ${role}`} ${tripleQuoted(content)}`),
+    '',
+  ].join('\n');
 
 export const ollamaCommands = (name: string, file: string): readonly [create: string, run: string] => [
   `ollama create ${name} -f ${shellWord(file)}`,

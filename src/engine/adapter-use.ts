@@ -8,11 +8,12 @@ import { makeFolder } from '../files.js';
 import { shellWord } from '../shell-word.js';
 import { hashFile } from './adapter.js';
 import { PEFT_WEIGHTS } from './peft.js';
-import { adaptedName, modelfile, OLLAMA_TEMPLATE, ollamaCommands, serverCommands } from './adapter-commands.js';
+import { adaptedName, askCommand, modelfile, OLLAMA_TEMPLATE, ollamaCommands, serverCommands } from './adapter-commands.js';
 import { convertAdapter } from './adapter-files.js';
 import { writeFileAtomically } from './atomic-file.js';
 import { checked } from './checked.js';
 import { mergeAdapter } from './model-export.js';
+import type { ChatMessage } from './prompt-renderer.js';
 
 export const ADAPTER_USERS = ['llama-server', 'ollama', 'lm-studio', 'transformers'] as const;
 export type AdapterUser = (typeof ADAPTER_USERS)[number];
@@ -27,6 +28,8 @@ export interface AdapterUse {
   readonly modelSha256?: string;
   /** A folder, made where it is not there. */
   readonly out: string;
+  /** What stood before every question that the adapter was trained on: a system message, solved examples. Default: nothing. */
+  readonly before?: readonly ChatMessage[];
   /** Replaces files that are there, which may be those of another adapter. Default: false. */
   readonly force?: boolean;
 }
@@ -56,41 +59,50 @@ interface Place {
   readonly folder: string;
   /** Of what is registered in other programs. */
   readonly name: string;
+  readonly before: readonly ChatMessage[];
 }
 
 const PREPARE: Readonly<Record<AdapterUser, (place: Place) => Promise<PreparedAdapter>>> = {
-  'llama-server': async ({ adapter, model, folder }) => {
+  'llama-server': async ({ adapter, model, folder, before }) => {
     const file = await asGguf(adapter, model, folder);
     return {
       files: [file],
-      commands: serverCommands(model, file),
+      commands: serverCommands(model, file, before),
       note: 'The second command asks the server once it listens. llama-cli takes the same --model and --lora.',
     };
   },
-  ollama: async ({ adapter, model, folder, name }) => {
+  ollama: async ({ adapter, model, folder, name, before }) => {
+    const text = modelfile(model, path.join(folder, 'adapter.gguf'), before); // refused before anything is written
     const file = await asGguf(adapter, model, folder);
     const written = path.join(folder, 'Modelfile');
-    await writeFileAtomically(written, [Buffer.from(modelfile(model, file))]);
+    await writeFileAtomically(written, [Buffer.from(text)]);
     return { files: [file, written], commands: ollamaCommands(name, written), note: OLLAMA_TEMPLATE };
   },
-  'lm-studio': async ({ adapter, model, folder, name }) => {
+  'lm-studio': async ({ adapter, model, folder, name, before }) => {
     const file = path.join(folder, `${name}.gguf`);
     await mergeAdapter({ model, adapter, out: file });
     return {
       files: [file],
-      commands: [`lms import --user-repo isopro-native/${name} ${shellWord(file)}`, `lms load ${name}`, `lms chat ${name}`],
+      commands: [
+        `lms import --user-repo isopro-native/${name} ${shellWord(file)}`,
+        `lms load ${name}`,
+        ...(before.length === 0 ? [`lms chat ${name}`] : ['lms server start', askCommand(1234, before, name)]),
+      ],
       note:
         'LM Studio loads no adapters: this is the model with the adapter merged, in f16. ' +
         '`isopro-native adapters merge --type q8_0` makes a smaller one.',
     };
   },
-  transformers: async ({ adapter, model, folder }) => {
+  transformers: async ({ adapter, model, folder, before }) => {
     await convertAdapter({ adapter, model, format: 'peft', out: folder, baseModel: model });
     const script = path.join(folder, 'reply.py');
-    await writeFileAtomically(script, [await readFile(SCRIPT)]);
+    const text = await readFile(SCRIPT, 'utf8');
+    // a list of JSON is one of Python
+    const own = before.length === 0 ? text : text.replace(/^BEFORE = \[\]$/m, () => `BEFORE = ${JSON.stringify(before, null, 4)}`);
+    await writeFileAtomically(script, [Buffer.from(own)]);
     return {
       files: FILES.transformers('').map((file) => path.join(folder, file)),
-      commands: ['pip install torch transformers peft gguf', `python ${shellWord(script)} "Hello"`],
+      commands: ['pip install torch transformers peft gguf', `python ${shellWord(script)} "${before.length === 0 ? 'Hello' : 'QUESTION'}"`],
       note:
         'transformers reads the base from the same GGUF and unpacks it to f32: four bytes a parameter. ' +
         'reply.py shows how; PeftModel.from_pretrained takes the folder.',
@@ -118,6 +130,7 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
       model: text,
       modelSha256: text.optional(),
       out: text,
+      before: z.array(z.strictObject({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).optional(),
       force: z.boolean().optional(),
     }),
     use,
@@ -138,5 +151,5 @@ export async function prepareAdapter(use: AdapterUse): Promise<PreparedAdapter> 
       remedy: 'Give another folder with --out, or --force to replace what is there.',
     });
   makeFolder(folder);
-  return PREPARE[valid.for]({ adapter, model, folder, name });
+  return PREPARE[valid.for]({ adapter, model, folder, name, before: valid.before ?? [] });
 }

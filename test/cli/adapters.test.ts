@@ -122,6 +122,29 @@ describe('use', () => {
     expect(readFileSync(peft.files[2]!, 'utf8')).toBe(readFileSync('assets/python/reply.py', 'utf8'));
   });
 
+  test('what stood before every question goes where each program takes it', async () => {
+    const before = [
+      { role: 'system', content: "It's short." },
+      { role: 'user', content: 'Is 2 even?\nSay "yes" or no.' },
+      { role: 'assistant', content: 'yes' },
+    ] as const;
+    const out = file('behind');
+    const ollama = await prepare('ollama', { out, before });
+    expect(readFileSync(ollama.files[1]!, 'utf8').split('ADAPTER')[1]!.split('\n').slice(1).join('\n')).toBe(
+      'SYSTEM """It\'s short."""\nMESSAGE user """Is 2 even?\nSay "yes" or no."""\nMESSAGE assistant """yes"""\n',
+    );
+    const messages = [...before, { role: 'user', content: 'QUESTION' }];
+    const bodyOf = (command: string): unknown => JSON.parse(/ -d '([^']*)'$/.exec(command)![1]!);
+    expect(bodyOf((await prepare('llama-server', { out, before, force: true })).commands[1]!)).toEqual({ messages });
+    const studio = await prepare('lm-studio', { out, before });
+    expect(bodyOf(studio.commands.at(-1)!)).toEqual({ model: adapted('adapter.gguf'), messages });
+    const { files } = await prepare('transformers', { out, before });
+    expect(JSON.parse(/^BEFORE = (\[.*?^\])$/ms.exec(readFileSync(files[2]!, 'utf8'))![1]!)).toEqual(before);
+    await expect(prepare('ollama', { out, force: true, before: [{ role: 'user', content: 'a"""\nb' }] })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+    });
+  });
+
   test('a base that the adapter was not trained on is refused, and so is what a Modelfile cannot say', async () => {
     await expect(prepare('ollama', { modelSha256: hash('wide.gguf') })).rejects.toMatchObject({ code: 'ADAPTER_MISMATCH' });
     await expect(prepare('ollama', { modelSha256: hash('model.gguf'), force: true })).resolves.toBeDefined();

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { askedBehind, sentByClients } from '../../src/cli/adapter-notes.js';
-import { asTrained } from '../../src/cli/as-trained.js';
+import { asTrained, asTrainedHere } from '../../src/cli/as-trained.js';
 import type { RunManifest } from '../../src/run-folder/manifest.js';
 import { shellWord } from '../../src/shell-word.js';
 import { openTask } from '../../src/tasks/open-task.js';
@@ -31,7 +31,13 @@ test('the system message and the examples of the run, without a question; of oth
       'Whoever asks has to send them; `npx isopro-native tasks generate --task TASK --check exact ' +
       `--system ${shellWord('Be brief.')} --examples 2 --style plain --json\` prints them (TASK: the file of rows).`,
   );
+  const named = { file: 'adapter.gguf', ...found };
+  expect(await asTrainedHere(named)).toBeNull();
   const before = await asTrained(found, file);
+  const elsewhere = process.cwd();
+  process.chdir(folder.path);
+  expect(await asTrainedHere(named)).toEqual(before);
+  process.chdir(elsewhere);
   expect(before.map(({ role }) => role)).toEqual(['system', 'user', 'assistant', 'user', 'assistant']);
   const problem = await task.generate(task.tiers[0]!.id, 7n);
   const whole = await task.prompt(problem, 'plain');
