@@ -2,6 +2,7 @@
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import type { FoundAdapter } from '../report/find-adapter.js';
 import { label, visible } from '../report/hostile-text.js';
+import { trainedBehind } from '../report/trained-behind.js';
 import { isDataFile } from '../tasks/data/read-rows.js';
 import { printNote } from './output.js';
 import { generateCommand, taskHere } from './task-flags.js';
@@ -11,19 +12,10 @@ export function askedBehind(
   { run }: Pick<FoundAdapter, 'run'>,
   remedy = '--task with the task of its run sets them there.',
 ): string | null {
-  const settings = run?.manifest.start.settings as
-    | { readonly answerTag?: unknown; readonly sampling?: { readonly system?: unknown; readonly examples?: unknown } }
-    | undefined;
-  const { system, examples } = settings?.sampling ?? {};
-  const parts = [
-    ...(system === undefined ? [] : ['a system message']),
-    ...(examples === undefined ? [] : [solvedExamples(Number(examples))]),
-  ];
-  if (parts.length === 0) return null;
-  return `The adapter was trained behind ${parts.join(' and ')}: without the same before a question it answers otherwise. ${remedy}`;
+  const behind = run === null ? null : trainedBehind(run.manifest.start);
+  if (behind === null) return null;
+  return `The adapter was trained behind ${behind}: without the same before a question it answers otherwise. ${remedy}`;
 }
-
-export const solvedExamples = (count: number): string => `${count} solved ${count === 1 ? 'example' : 'examples'}`;
 
 /** Of a program that is asked from elsewhere. */
 export function sentByClients({ run }: Pick<FoundAdapter, 'run'>): string {

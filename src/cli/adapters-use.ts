@@ -2,7 +2,8 @@ import { ADAPTER_USERS, prepareAdapter, type AdapterUser } from '../engine/adapt
 import { resolveModel } from '../engine/model-files.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { baseNameOf, baseSha256Of, nameAdapter } from '../report/named-adapter.js';
-import { askedBehind, note as tell, sentByClients, solvedExamples } from './adapter-notes.js';
+import { solvedExamples } from '../report/trained-behind.js';
+import { askedBehind, note as tell, sentByClients } from './adapter-notes.js';
 import { asTrained, asTrainedHere, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { print, printJson, UsageError } from './output.js';

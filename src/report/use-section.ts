@@ -6,6 +6,7 @@ import { shellWord } from '../shell-word.js';
 import { shortcoming } from './conclusion.js';
 import { html, label, type Html } from './hostile-text.js';
 import { section, type Section } from './markup.js';
+import { trainedBehind } from './trained-behind.js';
 
 const MODEL_FILE = 'MODEL.gguf';
 
@@ -24,6 +25,8 @@ export function useSection(run: RunRecord): Section | null {
   const adapter = `adapters/${submission.adapter}.gguf`;
   const [name, { maxTokens }] = [modelName(model.name), evaluation];
   const base = name === EMBEDDED_MODEL ? '' : ` --model ${shellWord(name)}`;
+  const behind = trainedBehind(manifest.start);
+  const withTask = behind === null ? '' : ` --task ${task.file === null ? shellWord(task.id) : 'TASK'}`;
   return section(
     'use',
     'Using the adapter',
@@ -32,8 +35,13 @@ ${model.sha256.slice(0, 16)}…: <code>npx isopro-native models list</code> says
 <code>npx isopro-native adapters use . --for PROGRAM</code> writes the same with all paths, also for LM Studio and transformers.</p>
 <p class="note muted">What was measured are replies to prompts of ${label(task.id, 60)} under this package's rendering; of other prompts
 and of other programs this page says nothing.</p>`,
+    behind === null
+      ? null
+      : html`<p class="fair">Before every question there has to stand what it was trained behind, ${behind}: <code>--task</code> sets that
+here${task.file === null ? '' : html`, where TASK stands for the file of ${label(task.id, 60)}`}, <code>npx isopro-native adapters use .
+--for PROGRAM${withTask}</code> writes it for other programs, and the code below for Node, llama-server and Ollama lacks it.</p>`,
     html`<h3>This package</h3>`,
-    copyable('cli', `npx isopro-native generate${base} --adapter . --max-tokens ${maxTokens} --prompt "..."`),
+    copyable('cli', `npx isopro-native generate${base} --adapter .${withTask} --max-tokens ${maxTokens} --prompt "..."`),
     html`<h3>Node</h3>`,
     copyable(
       'node',

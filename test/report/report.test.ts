@@ -132,6 +132,10 @@ describe('the report of a whole run', () => {
     expect(uses.get('cli')).toContain('npx isopro-native generate --adapter . ');
     for (const id of ['node', 'llama-server', 'modelfile']) expect(uses.get(id)).toContain(file);
     expect(uses.get('modelfile')).toBe(`FROM ./MODEL.gguf\nADAPTER ./${file}\n`);
+    expect(textOf(sectionOf(page, 'use'))).not.toContain('--task');
+    const asked = sectionOf(await reportOf(await build('behind', { settings: { sampling: { examples: 5, system: 'Be brief.' } } })), 'use');
+    expect(asked).toMatch(/generate [^<]*--adapter \. --task \S+ --max-tokens/);
+    expect(textOf(asked)).toContain('there has to stand what it was trained behind, a system message and 5 solved examples');
     const failing = sectionOf(await reportOf(await build('nothing', { skill: 0 })), 'use');
     expect(textOf(failing)).toMatch(/there is nothing to use/);
     expect(failing).not.toContain('<pre');
