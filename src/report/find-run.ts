@@ -48,19 +48,35 @@ function runIdOf(folder: string): string {
   }
 }
 
-/** Runs whose id or folder is called so, else those whose id or folder begins so. */
+/** Runs whose id or folder is called so, else those whose id or folder begins so; of a path, in the folder that it names. */
 function named(target: string, parent: string): string[] {
   if (target === '') return [];
-  const all = runFolders(parent).map((folder) => ({ folder, names: [runName(folder, parent), runIdOf(folder)] }));
+  const found = beginning(target, runFolders(parent), parent);
+  if (found.length > 0 || !isPath(target) || kindOf(target) !== 'none') return found;
+  const place = path.dirname(target);
+  return beginning(path.basename(target), foldersIn(place).filter(isRunFolder), place);
+}
+
+/** Whether a name has a folder before it: `runs/3f2a` is looked for there. */
+const isPath = (target: string): boolean => path.dirname(target) !== '.' || /^\.[/\\]/.test(target);
+
+function beginning(target: string, folders: readonly string[], parent: string): string[] {
+  const all = folders.map((folder) => ({ folder, names: [runName(folder, parent), runIdOf(folder)] }));
   const exact = all.filter(({ names }) => names.includes(target));
   const found = exact.length > 0 ? exact : all.filter(({ names }) => names.some((name) => name.startsWith(target)));
   return found.map(({ folder }) => folder);
 }
 
-const ambiguous = (target: string, parent: string, found: readonly string[]): IsoproError =>
-  new IsoproError('RUN_NOT_FOUND', `${target} is the beginning of ${found.length} runs in ${parent}: ${found.slice(0, 8).join(', ')}`, {
-    remedy: 'Give more of the id, or the folder; `isopro-native runs list` shows both.',
-  });
+function ambiguous(target: string, parent: string, found: readonly string[]): IsoproError {
+  const place = isPath(target) ? path.dirname(target) : parent;
+  return new IsoproError(
+    'RUN_NOT_FOUND',
+    `${target} is the beginning of ${found.length} runs in ${place}: ${found.slice(0, 8).join(', ')}`,
+    {
+      remedy: 'Give more of the id, or the folder; `isopro-native runs list` shows both.',
+    },
+  );
+}
 
 /**
  * The folder that a user names by its path, or by the beginning of a run id or folder name below `runs`. @throws IsoproError RUN_NOT_FOUND

@@ -132,6 +132,12 @@ describe('runs show', () => {
   test('by the beginning of its id or by its folder', async () => {
     expect(findRun('b2b2', at('runs'))).toBe(at('runs/strong'));
     expect(findRun(at('runs/weak'), at('runs'))).toBe(at('runs/weak'));
+    // the beginning of a name or an id, behind the folder that it is in
+    expect(findRun(at('runs/b2b2'), at('elsewhere'))).toBe(at('runs/strong'));
+    expect(findRunOrPath(at('runs/stro'), at('elsewhere'))).toBe(at('runs/strong'));
+    expect(findAdapter(at('runs/b2b2'), at('elsewhere')).run?.folder).toBe(at('runs/strong'));
+    for (const none of [at('runs'), at('runs/ffff')])
+      expect(() => findRun(none, at('elsewhere'))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
     expect(() => findRun('', at('runs'))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
     expect(() => findRun('ffff', at('runs'))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
     const { code, stdout } = await cli('runs', 'show', at('runs/strong'));
