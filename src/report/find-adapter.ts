@@ -4,6 +4,7 @@ import path from 'node:path';
 import { IsoproError } from '../errors.js';
 import { readManifest, type RunManifest } from '../run-folder/manifest.js';
 import { isRunFolder, runPaths } from '../run-folder/paths.js';
+import { shellWord } from '../shell-word.js';
 import { findRun, findRunOrPath, kindOf, RUNS } from './find-run.js';
 
 export interface FoundAdapter {
@@ -45,7 +46,9 @@ function submittedBy(folder: string): FoundAdapter {
   const manifest = readManifest(folder);
   if (manifest.result === null)
     throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} has not ended`, {
-      remedy: 'Run the same command again: it goes on to its end. Or name a file of its adapters folder.',
+      remedy:
+        `\`isopro-native run … --out ${shellWord(folder)}\` with the settings that it was begun with goes on to its end. ` +
+        'Or name a file of its adapters folder.',
     });
   if (manifest.result.adapter === null)
     throw new IsoproError('INVALID_ARGUMENT', `the run in ${folder} submitted the bare base model: nothing was trained`, {

@@ -15,6 +15,7 @@ import { comparisonTable, resultTable } from '../../src/report/terminal.js';
 import { terminalStyle } from '../../src/report/terminal-style.js';
 import { strayEvaluation } from '../../src/run-folder/derived.js';
 import { mcnemarExact, summarise, type Summary } from '../../src/statistics/index.js';
+import { shellWord } from '../../src/shell-word.js';
 import { readResult } from '../../src/training/result.js';
 import { MAIN, runCli } from '../cli/run-cli.js';
 import { HOSTILE } from '../models/hostile.js';
@@ -125,7 +126,13 @@ test('an adapter is named by its path, or by the run that submitted it', () => {
   for (const target of [at('home'), 'absent.gguf', './absent', at('absent')])
     expect(findAdapter(target)).toEqual({ file: target, run: null });
   expect(() => findAdapter('ffff', at('runs'))).toThrow(expect.objectContaining({ code: 'RUN_NOT_FOUND' }));
-  expect(() => findAdapter(at('runs/killed'))).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }));
+  // the command that goes on is the run's, and not the one that asks for the adapter
+  expect(() => findAdapter(at('runs/killed'))).toThrow(
+    expect.objectContaining({
+      code: 'INVALID_ARGUMENT',
+      remedy: expect.stringContaining(`\`isopro-native run … --out ${shellWord(at('runs/killed'))}\``),
+    }),
+  );
 });
 
 describe('runs show', () => {
