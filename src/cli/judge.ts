@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { STEPS } from '../judge/hard-fail.js';
 import { DEFAULT_TARGET, judgeRun, refuseKeyInside, type JudgeReport } from '../judge/judge.js';
 import { writeJudgeTrace } from '../judge/trace-file.js';
@@ -5,7 +6,8 @@ import { requireTarget } from '../files.js';
 import { shellWord } from '../shell-word.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { terminalStyle } from '../report/terminal-style.js';
-import { findRunOrPath } from '../report/find-run.js';
+import { findRun, findRunOrPath } from '../report/find-run.js';
+import { isRunFolder, runPaths } from '../run-folder/paths.js';
 import { isTruthRun } from '../truth-seeking/run/folder.js';
 import { judgeTruthRun } from '../truth-seeking/run/judge.js';
 import { isBeliefGuards, judgeBeliefGuards } from '../jobs/belief-guards.js';
@@ -93,7 +95,9 @@ export const judgeCommand = defineCommand({
       .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation'),
   handler: async ({ run, model, key, head, task, check, target, heldOut, verifierThreads, registry, trace, json }) => {
     if (trace !== undefined) requireTarget(trace);
-    const folder = findRunOrPath(run);
+    const found = findRunOrPath(run);
+    const isRun = [isTruthRun, isBeliefGuards, isRunFolder].some((is) => is(found)) || existsSync(runPaths(found).log);
+    const folder = isRun ? found : findRun(run); // which says that there is none
     if (isTruthRun(folder)) return judgeTruth(folder, { key, head, json });
     if (isBeliefGuards(folder)) return judgeGuards(folder, { key, head, registry, json });
     let report: JudgeReport;

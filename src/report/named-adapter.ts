@@ -1,5 +1,8 @@
 /** The adapter that a user names: by its file, by the run that made it, or by a name in the registry. */
+import { existsSync } from 'node:fs';
+import path from 'node:path';
 import { hashFile } from '../engine/adapter.js';
+import { PEFT_CONFIG, PEFT_WEIGHTS } from '../engine/peft.js';
 import { IsoproError } from '../errors.js';
 import { parseReference } from '../registry/names.js';
 import { Registry } from '../registry/registry.js';
@@ -23,11 +26,19 @@ const isUnknownRun = (error: unknown): boolean => error instanceof IsoproError &
 /** Runs that a refusal names. */
 const MOST_NAMED = 6;
 
-/** A folder that holds runs is left as it is by findAdapter; nothing could be loaded from it. @throws IsoproError INVALID_ARGUMENT */
-function refuseFolderOfRuns({ file, run }: FoundAdapter): void {
+/**
+ * A folder that holds runs, or neither a run nor an adapter, is left as it is by findAdapter; nothing could be loaded from it.
+ * @throws IsoproError INVALID_ARGUMENT, RUN_NOT_FOUND
+ */
+function refuseFolderWithoutAdapter({ file, run }: FoundAdapter): void {
   if (run !== null || kindOf(file) !== 'folder') return;
   const runs = runFolders(file);
-  if (runs.length === 0) return;
+  if (runs.length === 0) {
+    if ([PEFT_CONFIG, PEFT_WEIGHTS].some((name) => existsSync(path.join(file, name)))) return;
+    throw new IsoproError('RUN_NOT_FOUND', `${file} is a folder that holds neither a run nor an adapter`, {
+      remedy: 'Give the folder of a run, one that holds manifest.json and log.sqlite, or an adapter in GGUF or in the format of PEFT.',
+    });
+  }
   throw new IsoproError('INVALID_ARGUMENT', `${file} holds ${runs.length === 1 ? 'a run' : `${runs.length} runs`} and no adapter`, {
     remedy:
       `Name a run: ${runs.slice(-MOST_NAMED).join(', ')}${runs.length > MOST_NAMED ? ', …' : ''}; ` +
@@ -44,7 +55,7 @@ async function inRegistry(name: string, registry: Registry): Promise<NamedAdapte
 
 /**
  * As findAdapter; besides, a name in the registry that no file and no run has.
- * @throws IsoproError as findAdapter; MODEL_NOT_FOUND where a path leads nowhere; REGISTRY_NOT_FOUND, REGISTRY_UNRESOLVED,
+ * @throws IsoproError as findAdapter; MODEL_NOT_FOUND where a path leads nowhere, RUN_NOT_FOUND where to a folder without any; REGISTRY_NOT_FOUND, REGISTRY_UNRESOLVED,
  *   ADAPTER_CORRUPT, LOG_TAMPERED
  */
 export async function nameAdapter(target: string, registry = new Registry(), parent = RUNS): Promise<NamedAdapter> {
@@ -56,7 +67,7 @@ export async function nameAdapter(target: string, registry = new Registry(), par
       throw new IsoproError('MODEL_NOT_FOUND', `there is no file ${target}`, {
         remedy: 'Give an adapter in GGUF by its path, a run by its folder or the beginning of its id, or a name in the registry.',
       });
-    refuseFolderOfRuns(found);
+    refuseFolderWithoutAdapter(found);
     return { ...found, published: null };
   } catch (error) {
     if (reference === null || !isUnknownRun(error)) throw error;

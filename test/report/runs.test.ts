@@ -223,6 +223,19 @@ describe('what a user names', () => {
     expect(() => findAdapter(at('one'))).toThrow(expect.objectContaining({ message: expect.stringContaining('holds 2 files in GGUF') }));
   });
 
+  test('a folder in which there is none is no run to any command', async () => {
+    mkdirSync(at('empty'));
+    for (const args of [
+      ['generate', '--model', 'tiny', '--prompt', 'x', '--adapter', at('empty')],
+      ['judge', at('empty')],
+      ['report', at('empty')],
+    ])
+      expect([args[0], await cli(...args)]).toEqual([
+        args[0],
+        expect.objectContaining({ code: 1, stderr: expect.stringContaining('RUN_NOT_FOUND') }),
+      ]);
+  });
+
   test('is taken in every command that reads a run', async () => {
     const cwd = process.cwd();
     try {
