@@ -6,6 +6,7 @@ import { findAdapter } from '../report/find-adapter.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
 import { isLoopback } from '../server/origin.js';
 import { DEFAULT_LIMITS, startServer } from '../server/server.js';
+import { shellWord } from '../shell-word.js';
 import { askedBehind, note, sentByClients } from './adapter-notes.js';
 import { defineCommand, modelOption } from './command.js';
 import { interruption, printJsonLine, reportFailure, UsageError, write } from './output.js';
@@ -126,7 +127,10 @@ export const serveCommand = defineCommand({
   handler: async (argv) => {
     const adapters = argv.adapter.map((text) => {
       const [, name, file] = /^([^=]+)=(.+)$/.exec(text) ?? [];
-      if (name === undefined || file === undefined) throw new UsageError(`--adapter: expected NAME=ADAPTER, got ${text}`);
+      if (name === undefined || file === undefined)
+        throw new UsageError(
+          `--adapter: expected NAME=ADAPTER, such as --adapter mine=${shellWord(text.replaceAll('=', '') || 'runs/first')}, got ${text}`,
+        );
       const found = findAdapter(file);
       const behind = askedBehind(found, sentByClients(found));
       note(behind === null ? null : `${name}: ${behind}`);

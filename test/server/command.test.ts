@@ -88,7 +88,7 @@ test('a process that serves keeps its new objects in the megabytes that it began
 
 test.each([
   ['another host without keys', { host: '0.0.0.0' }, '--host 0.0.0.0'],
-  ['an adapter without a name', { adapter: ['sql.gguf'] }, '--adapter'],
+  ['an adapter without a name', { adapter: ['sql.gguf'] }, 'such as --adapter mine=sql.gguf, got sql.gguf'],
   ['a port that is none', { port: 70_000 }, '--port'],
   ['a certificate without its key', { tlsCert: 'cert.pem' }, '--tls-key'],
   ['a limit that is none', { maxBody: 0 }, '--max-body'],
