@@ -26,7 +26,7 @@ const list = defineCommand({
     const width = Math.max(...aliases.map(({ alias }) => alias.length));
     // where both do not fit on a line, addresses have one of their own
     const longest = Math.max(...aliases.map(({ uri }) => uri.length));
-    const between = width + 18 + longest > terminalStyle(process.stdout).width ? '\n    ' : '  ';
+    const between = width + 18 + longest > (terminalStyle(process.stdout).prose ?? Infinity) ? '\n    ' : '  ';
     print(`${EMBEDDED_MODEL.padEnd(width)}  here            embedded: ships with isopro-native, for the task scheduling\n`);
     for (const { alias, uri, cached, bytes } of aliases) {
       const size = `${cached ? '' : '~'}${formatBytes(bytes)}`;
