@@ -1,7 +1,7 @@
 /** What names a task in a command, and says how it is judged and asked. */
 import { existsSync } from 'node:fs';
 import path from 'node:path';
-import type { RunStart } from '../run-folder/manifest.js';
+import { isOfRows, type RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { shellWord } from '../shell-word.js';
 import type { AskingOptions } from '../tasks/asking-options.js';
@@ -44,9 +44,10 @@ export function taskFlags({
  * The task of a run by the name that a command takes: a manifest holds its id, which of rows is the name of their file without its end.
  * null where no such file is in this folder.
  */
-export function taskHere({ task: { id, file } }: Pick<RunStart, 'task'>): string | null {
+export function taskHere({ task }: Pick<RunStart, 'task'>): string | null {
+  const { id, file } = task;
   if (file === null) return id;
-  if (path.basename(id) !== id) return null;
+  if (!isOfRows(task) || path.basename(id) !== id) return null;
   return ['.csv', '.jsonl'].map((end) => `${id}${end}`).find((name) => existsSync(name)) ?? null;
 }
 

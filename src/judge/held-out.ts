@@ -7,7 +7,7 @@ import { evaluationSet, type EvaluationSet } from '../evaluation/evaluation-set.
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePolicies } from '../evaluation/policies.js';
 import type { LogReader } from '../log/read.js';
-import type { RunStart } from '../run-folder/manifest.js';
+import { isSameTask, type RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { failuresLogged, verdictsOf, type Failures } from '../run-folder/derived.js';
 import { constrained, heldOut, type Constrained, type HeldOut } from '../run-folder/evaluation-records.js';
@@ -112,7 +112,7 @@ export async function openRunTask(
     sha256 !== start.task.file
       ? `the file given with --task${task.rows === undefined ? '' : ', with its split and its check,'} has SHA-256 ` +
         `${sha256 ?? 'none'}, not the run's ${start.task.file ?? 'built-in task'}`
-      : task.id !== start.task.id || task.version !== start.task.version
+      : !isSameTask(start.task, { id: task.id, version: task.version, file: sha256 })
         ? `the run's task is ${start.task.id} ${start.task.version}, and here it is ${task.id} ${task.version}`
         : null;
   if (reason === null) return { task };

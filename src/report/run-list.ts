@@ -1,7 +1,7 @@
 /** Runs on this machine: in a list, and one beside another. */
 import { existsSync, readdirSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
-import { startDifferences } from '../run-folder/manifest.js';
+import { isSameTask, startDifferences } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { compareEvaluations, testComparison, type Comparison } from '../run-folder/comparison.js';
 import { readRun, testEvaluation, type LoggedEvaluation, type RunRecord } from '../run-folder/read-run.js';
@@ -93,7 +93,7 @@ export function compareRuns(folderA: string, folderB: string): RunComparison {
   const evaluations = [after([a, folderA]), after([b, folderB])] as const;
   const { task: taskA } = a.manifest.start;
   const { task: taskB } = b.manifest.start;
-  if (taskA.id !== taskB.id || taskA.version !== taskB.version) {
+  if (!isSameTask(taskA, taskB)) {
     throw new IsoproError(
       'RUNS_NOT_COMPARABLE',
       `the runs are of ${taskA.id} version ${taskA.version} and ${taskB.id} version ${taskB.version}`,

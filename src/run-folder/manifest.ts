@@ -156,6 +156,15 @@ export function jsonChanges(a: Json, b: Json): Change[] {
   return changes;
 }
 
+type TaskIdentity = RunStart['task'];
+
+/** Whether a task is rows of data, whose version begins the hash over all that decides their verdicts (src/tasks/data/open-data.ts). */
+export const isOfRows = ({ version, file }: TaskIdentity): boolean => file?.slice(0, 12) === version;
+
+/** What a file of rows is called is no part of the task. */
+export const isSameTask = (a: TaskIdentity, b: TaskIdentity): boolean =>
+  a.version === b.version && (a.id === b.id || (isOfRows(a) && isOfRows(b)));
+
 /** Paths of the members in which two values differ. */
 export const jsonDifferences = (a: Json, b: Json): string[] => jsonChanges(a, b).map(({ path }) => path);
 

@@ -1,5 +1,5 @@
 /** `generate` and `chat` with `--task`: a prompt stands behind what stood before the questions of the adapter's run. */
-import { writeFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
 import { askedBehind, sentByClients } from '../../src/cli/adapter-notes.js';
@@ -42,6 +42,9 @@ test('the system message and the examples of the run, without a question; of oth
   const problem = await task.generate(task.tiers[0]!.id, 7n);
   const whole = await task.prompt(problem, 'plain');
   expect(whole.slice(0, -1)).toEqual(before);
+  // what the file is called is no part of the task
+  copyFileSync(file, path.join(folder.path, 'clean.csv'));
+  expect(await asTrained(found, path.join(folder.path, 'clean.csv'))).toEqual(before);
   await expect(asTrained({ run: null }, file)).rejects.toThrow('--task goes with the adapter of a run');
   writeFileSync(file, `prompt,answer\n${rows('b').join('\n')}\n`);
   await expect(asTrained(found, file)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('SHA-256') });

@@ -1,6 +1,6 @@
 /** `runs`, `report` and the curriculum example, from the command line, and the tables that they print. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -280,6 +280,21 @@ describe('runs compare', () => {
     expect(differences).toContain('settings.seed');
     const back = compareRuns(at('runs/strong'), at('runs/weak')).comparison;
     expect([back.gained, back.lost, back.p]).toEqual([lost, gained, comparison.p]);
+  });
+
+  test('takes rows of one version for one task whatever their file is called, and no other task', () => {
+    const renamed = (name: string, id: string, file: string | null): string => {
+      cpSync(at(`runs/${name}`), at(`${id}/${name}`), { recursive: true });
+      const manifest = readManifest(at(`runs/${name}`));
+      const task = { id, version: '0269182574b0', file };
+      writeFileSync(at(`${id}/${name}/manifest.json`), JSON.stringify({ ...manifest, start: { ...manifest.start, task } }));
+      return at(`${id}/${name}`);
+    };
+    const [rows, program] = ['0269182574b0'.padEnd(64, '0'), 'f'.repeat(64)];
+    expect(compareRuns(renamed('weak', 'dup', rows), renamed('strong', 'clean', rows))).toMatchObject({ n: 160 });
+    expect(() => compareRuns(renamed('weak', 'one', program), renamed('strong', 'two', program))).toThrow(
+      expect.objectContaining({ code: 'RUNS_NOT_COMPARABLE' }),
+    );
   });
 
   test('prints what differs, or JSON', async () => {
