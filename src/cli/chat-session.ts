@@ -44,6 +44,7 @@ export async function chat(conversation: Conversation, { input, output, terminal
       if (prompt === '/exit' || (terminal && /^(exit|quit)$/i.test(prompt))) break;
       if (prompt === '/clear') conversation.clear();
       else if (prompt === '/help') output.write(HELP);
+      else if (terminal && /^\/[a-z]+(?:\s|$)/i.test(prompt)) output.write(`There is no ${prompt.split(/\s/)[0]}. ${HELP}`);
       else if (prompt !== '') {
         reply = new AbortController();
         await answer(conversation, prompt, reply.signal, { output, terminal, json });

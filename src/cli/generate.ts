@@ -59,7 +59,6 @@ export const generateCommand = defineCommand({
         default: false,
         describe: 'one answer to one prompt, as it is sampled; with --json a line a token',
       })
-      .conflicts('raw', 'system')
       .conflicts('grammar', 'json-schema')
       .example('$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --samples 8', 'eight answers at once')
       .example('$0 generate --model qwen2.5-0.5b --prompt "Name three rivers." --stream', 'the answer as it is sampled')
@@ -73,6 +72,7 @@ export const generateCommand = defineCommand({
     }
     if (!/^\d{1,20}$/.test(argv.seed)) throw new UsageError(`--seed: expected a whole number of 0 or more, got ${argv.seed}`);
     const { system, raw } = argv;
+    if (raw && system !== undefined) throw new UsageError('--raw continues a prompt as it stands: leave out --system.');
     if (argv.task !== undefined && (raw || system !== undefined))
       throw new UsageError("--task sets what stood before the run's questions: leave out --raw and --system.");
     if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))

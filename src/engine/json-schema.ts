@@ -56,7 +56,11 @@ const FORMATS = new Map([
   ['date', DATE],
   ['time', TIME],
   ['date-time', `${DATE} "T" ${TIME}`],
+  ['uuid', 'hex{8} "-" hex{4} "-" [1-8] hex{3} "-" [89abAB] hex{3} "-" hex{12}'], // of a version: RFC 9562, section 4
 ]);
+
+/** Of names: they are strings. */
+const saysNothing = (names: Json): boolean => names === true || ['{}', '{"type":"string"}'].includes(JSON.stringify(names));
 
 /** Rules that schemas share. A string's characters count as one whatever their spelling, as `maxLength` has it. */
 const SHARED = `
@@ -199,7 +203,13 @@ class Compiler {
   }
 
   #form(pointer: string, schema: Schema, depth: number): Form {
-    const asserted = Object.keys(schema).filter((keyword) => !ANNOTATIONS.has(keyword) && !keyword.startsWith('x-'));
+    const asserted = Object.keys(schema).filter(
+      (keyword) =>
+        !ANNOTATIONS.has(keyword) && !keyword.startsWith('x-') && !(keyword === 'propertyNames' && saysNothing(schema[keyword]!)),
+    );
+    // a library writes the pattern of a format beside it: what was asked for is the format
+    if (schema.pattern !== undefined && typeof schema.format === 'string' && !FORMATS.has(schema.format))
+      this.#refuse(pointer, `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`);
     for (const keyword of asserted) if (!KEPT.has(keyword)) this.#refuse(pointer, `a grammar cannot keep "${keyword}"`);
     if (schema.$id !== undefined && pointer !== '#') this.#refuse(pointer, 'a grammar cannot keep "$id" within a schema');
     const only = (keyword: string, ...others: string[]): void => {

@@ -18,17 +18,17 @@ export interface ObjectReply<Schema extends z.ZodType> {
 const SAFE: Readonly<Record<string, number>> = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
 const VALUES: readonly string[] = ['const', 'default', 'enum', 'examples'];
 
-/** z.iso.date() has it beside its format, which says the same and is kept. */
-const DATE_PATTERN = z.toJSONSchema(z.iso.date()).pattern;
+/** What z.iso.date() and z.uuid() have beside their formats, which say the same and are kept. */
+const PATTERNS = new Map([z.iso.date(), z.uuid()].map((schema) => z.toJSONSchema(schema)).map(({ format, pattern }) => [format, pattern]));
 
-/** A JSON Schema without what zod writes beside what is meant: the bounds of z.int() and the pattern of a date. */
+/** A JSON Schema without what zod writes beside what is meant: the bounds of z.int() and the pattern of a date or a UUID. */
 export function asMeant<Value>(schema: Value): Value {
   if (Array.isArray(schema)) return schema.map(asMeant) as Value;
   if (typeof schema !== 'object' || schema === null) return schema;
   return Object.fromEntries(
     Object.entries(schema)
       .filter(([name, value]) => typeof value !== 'number' || SAFE[name] !== value)
-      .filter(([name, value]) => name !== 'pattern' || value !== DATE_PATTERN || (schema as { format?: unknown }).format !== 'date')
+      .filter(([name, value]) => name !== 'pattern' || value !== PATTERNS.get((schema as { format?: string }).format))
       .map(([name, value]) => [name, VALUES.includes(name) ? value : asMeant(value)]),
   ) as Value;
 }

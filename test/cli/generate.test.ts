@@ -100,7 +100,7 @@ describe('isopro-native generate', () => {
     ['a negative temperature', ['--prompt', 'x', '--temperature', '-1'], 1, 'INVALID_ARGUMENT'],
     ['a file that is not there', ['--prompts', 'absent.jsonl'], 1, 'error FILE_UNREADABLE: there is no file absent.jsonl'],
     ['grammar and schema together', ['--prompt', 'x', '--grammar', 'a', '--json-schema', 'b'], 2, 'mutually exclusive'],
-    ['a system message without a template', ['--prompt', 'x', '--raw', '--system', 'y'], 2, 'mutually exclusive'],
+    ['a system message without a template', ['--prompt', 'x', '--raw', '--system', 'y'], 2, 'leave out --system'],
     ['an adapter that is not there', ['--prompt', 'x', '--adapter', 'absent.gguf'], 1, 'MODEL_NOT_FOUND'],
   ])('%s: a clear line and the right exit code', async (_name, args, expectedCode, message) => {
     const { code, stdout, stderr } = await runCli([...common, ...args]);

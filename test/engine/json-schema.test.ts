@@ -15,6 +15,7 @@ const isTime = (text: string): boolean =>
   /^\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$/.test(text) && !Number.isNaN(Date.parse(`2000-01-01T${text}`));
 ajv.addFormat('date', isDate);
 ajv.addFormat('time', isTime);
+ajv.addFormat('uuid', /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i);
 ajv.addFormat('date-time', (text: string) => isDate(text.slice(0, 10)) && text[10] === 'T' && isTime(text.slice(11)));
 
 let model: Model;
@@ -86,6 +87,8 @@ const KEPT: readonly (readonly [string, object])[] = [
         day: { type: 'string', format: 'date' },
         at: { type: 'string', format: 'time' },
         both: { type: 'string', format: 'date-time' },
+        key: { type: 'string', format: 'uuid' },
+        counts: { type: 'object', propertyNames: { type: 'string' }, additionalProperties: { type: 'integer' }, maxProperties: 3 },
       },
     },
   ],
@@ -176,7 +179,7 @@ function randomSchema(random: Random): object {
     pick([
       () => ({ type: pick(['integer', 'number', 'boolean', 'null']) }),
       () => ({ type: 'string', ...bounds('Length', 4), ...(below(3) === 0 ? {} : { maxLength: 8 }) }),
-      () => ({ type: 'string', format: pick(['date', 'time', 'date-time']) }),
+      () => ({ type: 'string', format: pick(['date', 'time', 'date-time', 'uuid']) }),
       () => ({ const: pick<unknown>([null, 0, -1.5, 'a"\\', 'ü', [], {}, [1, { b: 2, a: 1 }], true]) }),
       () => ({ enum: Array.from({ length: 1 + below(4) }, () => pick<unknown>([1, 'x', 'y\u0001', null, false, 3.25, { k: [] }])) }),
       () => ({ type: [...new Set([pick(['integer', 'boolean']), pick(['null', 'string'])])], maxLength: 4 }),
@@ -271,13 +274,14 @@ describe('what a grammar cannot keep is refused by name', () => {
     ['not', { not: {} }, 'a grammar cannot keep "not"'],
     ['if', { if: {}, then: {} }, 'a grammar cannot keep "if"'],
     ['patternProperties', { type: 'object', patternProperties: {} }, 'a grammar cannot keep "patternProperties"'],
-    ['propertyNames', { type: 'object', propertyNames: {} }, 'a grammar cannot keep "propertyNames"'],
+    ['propertyNames', { type: 'object', propertyNames: { pattern: 'a' } }, 'a grammar cannot keep "propertyNames"'],
     ['dependentRequired', { dependentRequired: {} }, 'a grammar cannot keep "dependentRequired"'],
     ['unevaluatedProperties', { unevaluatedProperties: false }, 'a grammar cannot keep "unevaluatedProperties"'],
     ['contains', { contains: {} }, 'a grammar cannot keep "contains"'],
     ['uniqueItems', { type: 'array', uniqueItems: true }, 'a grammar cannot keep "uniqueItems"'],
     ['a misspelt keyword', { type: 'string', maxLenght: 3 }, 'a grammar cannot keep "maxLenght"'],
     ['a format', { type: 'string', format: 'email' }, 'a grammar cannot keep "format" "email"'],
+    ['a format and its pattern', { type: 'string', format: 'email', pattern: '@' }, 'a grammar cannot keep "format" "email"'],
     ['a format with a length', { format: 'date', minLength: 3 }, '"minLength" and "maxLength" beside "format"'],
     ['a remote $ref', { $ref: 'https://example.org/schema' }, 'a grammar cannot keep "$ref" "https://example.org/schema"'],
     ['an anchor', { $ref: '#name' }, 'a grammar cannot keep "$ref" "#name"'],
