@@ -81,8 +81,8 @@ function comparedOf({ value, name }: Row): Compared {
 }
 
 /**
- * Rows `{prompt, chosen, rejected}` of texts or messages, two conversations that part in their last message, or OpenAI's. Prompts are rendered by
- * the model's template exactly as for generation.
+ * Rows `{prompt, chosen, rejected}` of texts or messages, two conversations that part in their last message, or OpenAI's. Prompts are
+ * rendered by the model's template exactly as for generation.
  * @throws IsoproError INVALID_ARGUMENT naming the line, or the row of an array, TEMPLATE_INVALID
  */
 export async function readPairs(lines: AsyncIterable<string>, model: Model, maxTokens: number): Promise<PreferencePairs> {

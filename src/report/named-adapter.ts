@@ -55,8 +55,8 @@ async function inRegistry(name: string, registry: Registry): Promise<NamedAdapte
 
 /**
  * As findAdapter; besides, a name in the registry that no file and no run has.
- * @throws IsoproError as findAdapter; MODEL_NOT_FOUND where a path leads nowhere, RUN_NOT_FOUND where to a folder without any; REGISTRY_NOT_FOUND, REGISTRY_UNRESOLVED,
- *   ADAPTER_CORRUPT, LOG_TAMPERED
+ * @throws IsoproError as findAdapter; MODEL_NOT_FOUND where a path leads nowhere, RUN_NOT_FOUND where to a folder without any;
+ *   REGISTRY_NOT_FOUND, REGISTRY_UNRESOLVED, ADAPTER_CORRUPT, LOG_TAMPERED
  */
 export async function nameAdapter(target: string, registry = new Registry(), parent = RUNS): Promise<NamedAdapter> {
   const reference = kindOf(target) === 'none' ? parseReference(target) : null;

@@ -216,8 +216,8 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
     const named = names.map((name) => JSON.stringify(name)).join(', ');
     const missing = asking.filter((name) => name !== 'messages').map((name) => JSON.stringify(name));
     refuse(
-      `there is no column ${missing.join(' or ')}; the columns, by ${marks}, are ${named}. Call the one that is asked prompt, and the one ` +
-        'that is right answer',
+      `there is no column ${missing.join(' or ')}; the columns, by ${marks}, are ${named}. Call the one that is asked prompt, and ` +
+        'the one that is right answer',
     );
   }
   const filled = rest.filter(({ record }) => record.some((cell) => cell.trim() !== '')); // a spreadsheet leaves rows of nothing at the end
