@@ -121,7 +121,7 @@ function asRow(file: string, { row, line, value }: Raw): DataRow {
   // what a decoder makes of bytes that are not UTF-8, as of a table that was saved in another encoding
   if (JSON.stringify(value).includes('\uFFFD')) refuse('holds bytes that are not UTF-8; save the file as UTF-8');
   const parsed = rowShape.safeParse(value);
-  if (!parsed.success) return refuse(firstComplaint(parsed.error, 'row').replace(/^row: /, ''));
+  if (!parsed.success) return refuse(firstComplaint(parsed.error, 'row').replace(/^row(?:\.|: )/, ''));
   const { prompt, messages, answer, tier, ...fields } = parsed.data;
   return {
     row,
