@@ -134,7 +134,7 @@ describe('checkpoints', () => {
     }
   }, 120_000);
 
-  test.each<[string, (out: string) => void | Promise<void>, string]>([
+  const CHANGES: [what: string, change: (out: string) => void | Promise<void>, reason: string][] = [
     [
       'weights of another run under a mended hash',
       (out) => {
@@ -190,7 +190,10 @@ describe('checkpoints', () => {
       },
       'the one that the log names',
     ],
-  ])(
+  ];
+  /** One that the digest finds, one that the trainer's file shows, one that the witness alone knows of. */
+  const SHORT = ['weights of another run under a mended hash', 'half of its weights', CHANGES.at(-1)![0]];
+  test.each(process.env.ISOPRO_FULL === '1' ? CHANGES : CHANGES.filter(([what]) => SHORT.includes(what)))(
     'with %s are named and refused, and an older one is gone on with',
     async (what, change, reason) => {
       const out = `changed by ${what}`;
