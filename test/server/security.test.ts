@@ -175,12 +175,12 @@ describe('bodies', () => {
     };
     expect(await said(raw('{"model": "base" "messages": []}'))).toEqual([
       400,
-      '',
+      null,
       expect.stringMatching(/^the body is not JSON: .*position 17/),
     ]);
     expect(await said(raw('{"__proto__": {}}'))).toEqual([
       400,
-      '',
+      null,
       'the body has a member named __proto__, or a constructor with a prototype',
     ]);
     expect(await said(raw(JSON.stringify(body), { 'content-type': 'application/x-www-form-urlencoded' }))).toEqual([
