@@ -66,19 +66,18 @@ def shown(error):
     return f"{type(error).__name__}: {text}"[:LARGEST_MESSAGE]
 
 
+# places that an exception was told of
 TOLD = set()
 
 
 def tell(error):
     """Prints where an exception came from, once for each place; this file is no part of it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if frame.filename != __file__] or frames
-    place = (type(error), own[-1].filename, own[-1].lineno) if own else (type(error),)
-    if place in TOLD:
-        return
-    TOLD.add(place)
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own[-3:]), shown(error), "\n"]
-    print("".join(lines) + "(further ones from this line are not shown)", file=sys.stderr)
+    said = traceback.TracebackException.from_exception(error, limit=-3)
+    said.stack[:] = [frame for frame in said.stack if frame.filename != __file__]
+    place = (type(error).__name__, *((frame.filename, frame.lineno) for frame in said.stack[-1:]))
+    if place not in TOLD:
+        TOLD.add(place)
+        print("".join(said.format()) + "(further ones from this line are not shown)", file=sys.stderr)
 
 
 def call(member, function, *arguments):

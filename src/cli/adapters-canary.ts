@@ -90,7 +90,7 @@ export const adaptersCanaryCommand = defineCommand({
       }
       if (seen.moved !== null) process.exitCode = ROLLED_BACK;
       if (seen.decision.decision === 'invalid') process.exitCode = 1;
-      return json ? printJson(seen) : void print(observationText(seen));
+      return json ? printJson(seen) : print(observationText(seen));
     }
     const before = (await registry.read()).state.alias(name.slot, name.alias);
     if (end) await setProbation(registry, { ...name, terms: null, reason });

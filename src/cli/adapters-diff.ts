@@ -46,7 +46,7 @@ export const adaptersDiffCommand = defineCommand({
     const names = [a, b].map(({ record, id }) => nameOf(record, id));
     if (json) return printJson({ one: { id: a.id, name: names[0] }, other: { id: b.id, name: names[1] }, differences: found });
     print(`${label(names[0]!, 80)} and ${label(names[1]!, 80)}\n`);
-    if (found.length === 0) return void print('do not differ\n');
+    if (found.length === 0) return print('do not differ\n');
     const text = (value: Json | null): string => label(typeof value === 'string' ? value : JSON.stringify(value), 70);
     for (const { member, one: x, other: y } of found) print(`${label(member, 80)}: ${text(x)} -> ${text(y)}\n`);
   },

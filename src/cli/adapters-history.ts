@@ -43,13 +43,13 @@ export const adaptersHistoryCommand = defineCommand({
     if (at === undefined) {
       const moves = movesOf(await registry.read()).filter(({ alias }) => only === null || alias === only);
       if (json) return moves.forEach((move) => printJsonLine({ ...move, time: timeText(move.timeUs) }));
-      return void print(moves.length === 0 ? 'Nothing was moved.\n' : moves.map(moveText).join(''));
+      return print(moves.length === 0 ? 'Nothing was moved.\n' : moves.map(moveText).join(''));
     }
     const time = timeOf(at);
     if (proof === undefined) {
       const aliases = aliasesAt(await registry.read(), time).filter(([alias]) => only === null || alias === only);
       if (json) return printJson({ at: timeText(time), aliases: Object.fromEntries(aliases) });
-      return void print(mapText(aliases));
+      return print(mapText(aliases));
     }
     requireTarget(proof);
     const proven = await proveAt(registry, time);

@@ -29,7 +29,7 @@ export const adaptersListCommand = defineCommand({
           record,
         }),
       );
-    if (entries.length === 0) return void print('Nothing is published here.\n');
+    if (entries.length === 0) return print('Nothing is published here.\n');
     const rows = entries.map(({ id, record, publishedUs, withdrawn, collected }) => [
       label(nameOf(record, id), 60),
       label(namesOf(id).join(', ') || '–', 60),

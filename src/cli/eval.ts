@@ -57,7 +57,6 @@ function sampledRows(
   ];
 }
 
-/** What is known of them. */
 /** What the verifier said of the first reply that has no verdict, whole where a table cuts it. */
 function whyUndecided({ rows }: Failures): string {
   const first = rows.find(({ kind }) => kind === 'undecided');
@@ -74,6 +73,7 @@ function undecidedPolicies(judged: Readonly<Record<string, readonly Pick<Verdict
   ];
 }
 
+/** What is known of them. */
 const countsOf = ({ promptIds, promptTokens = promptIds?.length, tokenIds, tokens = tokenIds?.length }: Reply) => ({
   promptTokens,
   tokens,
@@ -297,8 +297,8 @@ export const evalCommand = defineCommand({
               ),
             ]
           : []),
+        ...undecidedPolicies(judged),
       ];
-      advice.push(...undecidedPolicies(judged));
       const terminal = terminalStyle(process.stdout);
       print(
         `${wrapped(

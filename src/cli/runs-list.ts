@@ -20,7 +20,7 @@ export const runsListCommand = defineCommand({
     const runs = listRuns(folder, given === undefined ? runFoldersHere() : undefined);
     if (json) return runs.forEach(printJsonLine);
     if (runs.length === 0)
-      return void print(
+      return print(
         `No runs in ${folder}${given === undefined ? ' or in a folder of this one' : ''} (\`runs list FOLDER\` looks elsewhere, where ` +
           '--out of a run led). Start one with: npx isopro-native run\n',
       );

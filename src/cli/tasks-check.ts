@@ -1,6 +1,6 @@
 import { inspectModel } from '../engine/inspect.js';
 import { loadModel } from '../engine/model.js';
-import { examineTask, type TaskExamination } from '../evaluation/examine-task.js';
+import { allRows, examineTask, type TaskExamination } from '../evaluation/examine-task.js';
 import { terminalStyle, wrapped, type TerminalStyle } from '../report/terminal-style.js';
 import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
@@ -41,7 +41,7 @@ function rowLines({ rows, tiers }: Pick<OpenTask, 'tiers' | 'rows'>): string[] {
   if (rows === undefined) return [];
   const { train, dev, test } = rows.counts;
   const answers = new Map<string, number>();
-  for (const row of [...tiers.flatMap(({ id }) => rows.trained(id)), ...rows.heldOut.dev, ...rows.heldOut.test]) {
+  for (const row of allRows({ tiers }, rows)) {
     const { answer } = row as { readonly answer?: unknown };
     if (typeof answer === 'string') answers.set(answer, (answers.get(answer) ?? 0) + 1);
   }

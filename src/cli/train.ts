@@ -163,7 +163,7 @@ export const trainCommand = defineCommand({
       name: path.basename(argv.out),
       config: { ...plan, ...chosen(argv), lr: learningRate },
       resumed: argv.resume,
-      onNotice: (text) => void printNote(`${text}\n`),
+      onNotice: (text) => printNote(`${text}\n`),
     });
     for (const command of trackers.commands) printNote(`figures: ${command}\n`);
     let preferred: Preferred | null = null;

@@ -4,6 +4,7 @@ import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
 import { planRollouts } from '../rollouts/plan.js';
+import type { Unshown } from '../unshown.js';
 import { FailureTally, reasonOf, type Failures, type JudgedReplyText } from '../tasks/failures.js';
 import type { OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
@@ -35,7 +36,7 @@ export interface CalibrationOptions {
   readonly maxSequences: number;
   readonly adapter?: Adapter | null;
   /** What could be shown solved before a question, and is not. */
-  readonly unshown?: 'rows' | 'problems' | null;
+  readonly unshown?: Unshown | null;
   readonly signal?: AbortSignal;
   readonly onProgress?: (done: number, total: number) => void;
 }

@@ -2,6 +2,7 @@
 import type { Reply } from '../backends/backend.js';
 import type { JudgedReply } from '../rollouts/answer.js';
 import { passAtK } from '../statistics/index.js';
+import { SHOWING, type Unshown } from '../unshown.js';
 import type { Tier, VerdictKind } from '../tasks/task.js';
 import { isWellFormed } from '../tasks/verdict.js';
 import { estimate, type PassAtKEstimate } from './pass-at-k.js';
@@ -141,9 +142,9 @@ function samplesFor(groups: readonly CalibrationGroup[], samples: number): numbe
 /** Fewer problems than this say little of a tier of which none was mixed. */
 const ENOUGH_PROBLEMS = 32;
 
-const SHOW: Readonly<Record<'rows' | 'problems', string>> = {
-  rows: 'first show the model what an answer looks like: --examples 3 puts three rows with their answers before each question',
-  problems: 'where the task has solved examples, first show them: --examples 3 puts three of them before each question',
+const SHOW: Readonly<Record<Unshown, string>> = {
+  rows: `first show the model what an answer looks like: ${SHOWING.rows}`,
+  problems: `where the task has solved examples, first show them: ${SHOWING.problems}`,
 };
 
 /**
@@ -155,7 +156,7 @@ export function recommend(
   all: readonly CalibrationGroup[],
   samples: number,
   maxTokens: number,
-  unshown: 'rows' | 'problems' | null = null,
+  unshown: Unshown | null = null,
 ): Recommendation {
   const trained = tiers.filter(({ trains }) => trains);
   if (trained.length === 0) return { tiers: [], settings: null, reasons: ['none of these tiers is trained on'] };

@@ -295,8 +295,9 @@ function examineRows({ rows }: OpenTask, find: Find): void {
     );
 }
 
-const rowsOf = (task: OpenTask, { trained, heldOut }: TaskRows): Problem[] => [
-  ...task.tiers.flatMap(({ id }) => trained(id)),
+/** Of a task of rows, each of them. */
+export const allRows = ({ tiers }: Pick<OpenTask, 'tiers'>, { trained, heldOut }: TaskRows): Problem[] => [
+  ...tiers.flatMap(({ id }) => trained(id)),
   ...heldOut.dev,
   ...heldOut.test,
 ];
@@ -312,7 +313,7 @@ async function examineLengths(
   if (!template)
     find('warning', 'no-chat-template', 'the model has no chat template: it was made to continue text, and is asked in ChatML');
   // rows are all known, and each of them is asked some time
-  const asked = task.rows === undefined ? problems : rowsOf(task, task.rows);
+  const asked = task.rows === undefined ? problems : allRows(task, task.rows);
   const conversations = [];
   for (const problem of asked) conversations.push(await task.prompt(problem, style));
   const lengths = model.renderChats(conversations).map(({ tokenIds }) => tokenIds.length);

@@ -66,16 +66,17 @@ function tracked(names: readonly TrackerName[], hooks: RunHooks): { readonly hoo
 export async function run(input: RunSettingsInput = {}, { logTo = [], ...options }: TrackedRunOptions = {}): Promise<RunResult> {
   const { hooks, end } = tracked(logTo, options);
   let status: 'finished' | 'failed' = 'failed';
+  const hooked = logTo.length === 0 ? options : { ...options, ...hooks };
   let hasBegun = false;
-  const begins: Pick<RunOptions, 'onBegin'> = {
-    onBegin(begun) {
-      hasBegun = true;
-      (logTo.length === 0 ? options : hooks).onBegin?.(begun);
-    },
-  };
   let result: RunResult;
   try {
-    result = await train(input, { ...options, ...(logTo.length === 0 ? {} : hooks), ...begins });
+    result = await train(input, {
+      ...hooked,
+      onBegin(begun) {
+        hasBegun = true;
+        hooked.onBegin?.(begun);
+      },
+    });
     status = 'finished';
   } finally {
     end(status);

@@ -1,5 +1,6 @@
 /** Why replies did not pass, in words and in a table of the terminal. */
 import type { Failure, FailureExample, FailureKind, Failures } from '../run-folder/derived.js';
+import { SHOWING, type Unshown } from '../unshown.js';
 import { label } from './hostile-text.js';
 import { length, wrapped, type TerminalStyle } from './terminal-style.js';
 
@@ -84,7 +85,7 @@ export interface HowAsked {
   readonly maxTokens: number;
   readonly samples?: number | undefined;
   /** Questions are asked without solved ones before them, and may be asked with them: always where they are rows of data. */
-  readonly unshown?: 'rows' | 'problems';
+  readonly unshown?: Unshown;
 }
 
 const REFUSED: Readonly<Record<string, string>> = {
@@ -131,10 +132,8 @@ export function nothingAccepted(
   const of = `${cause.count} of ${failures.replies} replies`;
   const why = cause.why === '' || cause.why === cause.kind ? '' : ` (${label(cause.why, 200)})`;
   const plain = style === 'plain' ? '' : ', ask for the answer alone with --style plain';
-  const shown =
-    unshown === 'rows' ? ' --examples 3 puts three rows with their answers before each question, so that the model sees the form.' : '';
-  const solved =
-    unshown === 'problems' ? ' Where the task has solved examples, --examples 3 puts three of them before each question.' : shown;
+  const shown = unshown === 'rows' ? ` ${SHOWING.rows}, so that the model sees the form.` : '';
+  const solved = unshown === 'problems' ? ` Where the task has solved examples, ${SHOWING.problems}.` : shown;
   switch (cause.kind) {
     case 'format':
       return (

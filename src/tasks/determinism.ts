@@ -73,28 +73,27 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
   for (const [i, prompt] of prompts.entries()) {
     if (JSON.stringify(prompt) !== JSON.stringify(promptsAgain[i])) refuse(task, 'prompt', `problem ${problems[i]!.id} had two prompts`);
   }
-  // each twice in a row: a verifier that counts its calls gives two verdicts
-  const twice = <T>(item: T): T[] => [item, item];
-  const answers = problems.flatMap((problem) => task.policies.flatMap((policy) => twice({ problem, policy })));
+  const answers = problems.flatMap((problem) => task.policies.map((policy) => ({ problem, policy })));
   const verdicts = await each(answers, ({ policy, problem }) => task.applyPolicy(policy, problem));
-  const verdictsAgain = await each(answers, ({ policy, problem }) => anew.applyPolicy(policy, problem), true);
-  for (const [i, { problem, policy }] of answers.entries()) {
-    if (!differ(verdicts[i]!, verdictsAgain[i]!)) continue;
-    refuse(
-      task,
-      'verify',
-      `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${shown(verdicts[i]!)} and ${shown(verdictsAgain[i]!)}`,
-    );
-  }
   const replies = task.exploits.map(({ problem, text, finish }) => ({ problem, text, finish }));
   for (const problem of task.hasReferences ? problems : []) {
     const text = await task.referenceReply(problem, style);
-    if (text !== null) replies.push(...twice({ problem, text, finish: 'stop' as const }));
+    if (text !== null) replies.push({ problem, text, finish: 'stop' });
   }
-  await refuseUnsteadyVerdicts(
-    anew,
-    await each(replies, async (reply) => ({ ...reply, judgement: await task.judge(reply.problem, reply.text, reply.finish) })),
-  );
+  const judged = await each(replies, async (reply) => ({ ...reply, judgement: await task.judge(reply.problem, reply.text, reply.finish) }));
+  // in the same thread too, where what a verifier keeps from call to call shows whatever was judged before
+  for (const place of [task, anew]) {
+    const again = await each(answers, ({ policy, problem }) => place.applyPolicy(policy, problem), true);
+    for (const [i, { problem, policy }] of answers.entries()) {
+      if (!differ(verdicts[i]!, again[i]!)) continue;
+      refuse(
+        task,
+        'verify',
+        `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${shown(verdicts[i]!)} and ${shown(again[i]!)}`,
+      );
+    }
+    await refuseUnsteadyVerdicts(place, judged);
+  }
 }
 
 export interface JudgedText {

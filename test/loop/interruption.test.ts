@@ -62,10 +62,17 @@ test('Ctrl-C ends the run with 130 and says that nothing is lost; the same comma
   const code = await new Promise<number | null>((resolve) => child.on('close', resolve));
   expect(code).toBe(130);
   expect(stderr).toMatch(/ABORTED.*interrupted.*same command/s);
+  expect((await runCli(['report', file('cancelled')], environment())).code).toBe(0);
+  expect(readFileSync(file('cancelled/report.html'), 'utf8')).toContain('The run has not ended.');
   const again = await runCli(command('cancelled'), environment());
   expect(again.code === 0 ? '' : again.stderr).toBe('');
   expect(again.stderr).not.toContain('iteration 1 of 3: rollouts');
   expect(adapterOf(again.stdout)).toBe(expected);
+  // written anew at the end, and left alone by a command that only reads the result
+  expect(readFileSync(file('cancelled/report.html'), 'utf8')).not.toContain('The run has not ended.');
+  writeFileSync(file('cancelled/report.html'), 'mine');
+  expect((await runCli(command('cancelled'), environment())).code).toBe(0);
+  expect(readFileSync(file('cancelled/report.html'), 'utf8')).toBe('mine');
 }, 300_000);
 
 test('a full disk ends the run with a typed error; with room again the same command goes on', async () => {

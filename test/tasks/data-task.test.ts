@@ -175,6 +175,15 @@ test.each([
   expect(() => readRows(path)).toThrow(expect.objectContaining({ code: 'DATA_INVALID', remedy: 'Save the file as UTF-8.' }));
 });
 
+test('a table as Excel leaves it is read: its separator line, capitals in the header, rows of nothing', () => {
+  const rows = Array.from({ length: 30 }, (_, i) => `frage ${i};ja`);
+  const path = write(['\uFEFFsep=;', 'Prompt;ANSWER', ...rows, ';', ' ; '].join('\r\n'), 'csv');
+  const read = readRows(path);
+  expect([read.length, read[29]!.messages[0]!.content, read[29]!.answer, read[0]!.line]).toEqual([30, 'frage 29', 'ja', 3]);
+  writeFileSync(path, ['Prompt,prompt,answer', ...rows.map((row) => `${row.replace(';', ',')},x`)].join('\n'));
+  expect(readRows(path)[0]!.fields).toEqual({ Prompt: 'frage 0' }); // two columns of that name: the exact one is meant
+});
+
 test('lines of UTF-16 are read by their byte order mark, and files of no or one byte as they are', async () => {
   const path = write('', 'jsonl');
   writeFileSync(path, Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from('{"a": "ü"}\r\n\n{"b": 2}', 'utf16le')]));

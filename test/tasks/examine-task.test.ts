@@ -146,6 +146,77 @@ describe('tasks check', () => {
     if (!expected.includes('error nondeterministic')) expect(names).toEqual([...expected].sort());
   });
 
+  test('finds a verifier that keeps count of its calls, however many went before', async () => {
+    for (const before of [0, 1])
+      expect(
+        await found(
+          task({
+            verify: `(() => { let calls = ${before}; return () => ({ kind: calls++ % 2 ? 'pass' : 'fail' }) })()`,
+            trivialPolicies: `{ adds: ({ a, b }) => a + b }`,
+          }),
+        ),
+      ).toContain('error nondeterministic');
+  });
+
+  const detailOf = async (name: string, ...of: Parameters<typeof examine>): Promise<string | undefined> =>
+    (await examine(...of)).findings.find((finding) => finding.name === name)?.detail;
+
+  test('says of which reply there is no verdict, once for each cause', async () => {
+    const throwing = task({
+      verify: `(_, answer) => { if (answer > 900) throw new Error('no place for ' + answer); return { kind: 'fail' } }`,
+    });
+    const undecided = (await examine(throwing, {}, { perTier: 40 })).findings.filter(({ name }) => name === 'undecided');
+    expect(undecided).toHaveLength(1);
+    expect(undecided[0]!.detail).toMatch(/^\d+ of .* the first the reply "9\d\d" to problem .*: verify threw: no place for 9\d\d$/);
+  });
+
+  test('says of a tier by itself that nothing passes, and what passes without a model', async () => {
+    const tiers = `[{ id: 'easy' }, { id: 'hard' }]`;
+    const hard = task({
+      tiers,
+      generate: `(tier, seed) => ({ a: Number(seed % 1000n), b: 7, hard: tier === 'hard' })`,
+      prompt: `({ a, b, hard }) => [{ role: 'user', content: a + (hard ? ' plus ' : ' + ') + b }]`,
+      verify: `({ a, b, hard }, answer) => ({ kind: !hard && answer === a + b ? 'pass' : 'fail' })`,
+      referenceReply: null,
+      trivialPolicies: `{ adds: ({ a, b }) => a + b }`,
+    });
+    expect(await detailOf('passes-nothing', hard)).toMatch(/^tier hard: no reply that was tried passes/);
+    expect(await detailOf('easy-policy', hard)).toMatch(/^the policy adds passes 100 % of tier easy without a model/);
+  });
+
+  test("tries the rows' own answers where their check is a program, and finds one that wants something else", async () => {
+    const rows = Array.from({ length: 60 }, (_, i) => `${JSON.stringify({ prompt: `double ${i} of ${i}`, answer: `${2 * i}` })}\n`);
+    const data = write(rows.join(''), 'jsonl');
+    const check = (verdict: string): string => write(`export default (problem, reply) => ${verdict};\n`, 'mjs');
+    expect(await found(data, { check: check('reply === problem.answer') })).not.toContain('warning passes-nothing');
+    expect(await detailOf('passes-nothing', data, { check: check('reply === problem.answer + "!"') })).toContain(
+      "not the rows' own answers",
+    );
+  });
+
+  test('finds the one row of a file that is too long, wherever it was put', async () => {
+    const rows = Array.from({ length: 60 }, (_, i) =>
+      JSON.stringify({ prompt: `row ${i} ${'x'.repeat(i === 41 ? 200 : 2)}`, answer: `${i}` }),
+    );
+    const model = {
+      info: { trainedContext: 100 },
+      renderChats: (chats: readonly (readonly { content: string }[])[]) =>
+        chats.map((chat) => ({ text: '', tokenIds: new Int32Array(chat[0]!.content.length) })),
+    } as unknown as NonNullable<ExamineOptions['model']>['model'];
+    const long = await detailOf(
+      'too-long',
+      write(rows.join('\n'), 'jsonl'),
+      {},
+      { perTier: 1, model: { model, template: true, maxTokens: 10 } },
+    );
+    expect(long).toMatch(/^1 of 60 prompts .* the longest has 207 and begins "row 41 xxx/);
+  });
+
+  test('a file that exports no task is told so, and not that its task has no id', async () => {
+    const silent = write(`const task = { id: 'x' };\n`, 'js');
+    await expect(openTask(silent)).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('export default') });
+  });
+
   test('finds prompts that leave no room, and a model that has no template', async () => {
     const model = {
       info: { trainedContext: 100 },
@@ -273,6 +344,13 @@ describe('tasks new', () => {
       expect(python.stderr).toMatch(new RegExp(`^--answer: .* does not work in unwritten.py, which is not written: .*${why}`));
       expect(python.stderr.trim().split('\n').length).toBe(2);
     }
+    for (const [flags, why] of [
+      [['--ask', 'What is {c}?'], /has neither \{a\} nor \{b\}/],
+      [['--ask', 'Double {a}.', '--answer', 'a + b'], /--answer takes b, which --ask does not name/],
+      [['--ask', 'Double {a}.', '--answer', 'a + a', '--tiers', 'small:50'], /largest number of 400 or more, as the question has one/],
+    ] as const)
+      expect(await runCli(['tasks', 'new', unwritten, ...flags])).toMatchObject({ code: 2, stderr: expect.stringMatching(why) });
+    expect(existsSync(unwritten)).toBe(false);
     const checked = await runCli(['tasks', 'check', '--task', file, '--count', '4', '--json']);
     expect(checked.code).toBe(0);
     expect(JSON.parse(checked.stdout)).toMatchObject({ task: 'times', findings: [] });

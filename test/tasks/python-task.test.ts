@@ -332,6 +332,23 @@ def _open(fd):
     expect(written.reduce((sum, length) => sum + length, 0)).toBeLessThan(100_000);
   });
 
+  test('and what it raises is shown once for a place, without frames of ours, whatever its class is', async () => {
+    const shown: string[] = [];
+    const { write: show } = process.stderr;
+    process.stderr.write = ((chunk: Uint8Array | string) => shown.push(Buffer.from(chunk as string).toString('utf8')) > 0) as typeof show;
+    try {
+      const task = await tempted(`raise type("Odd", (Exception,), {})(problem["a"])`, '', 60);
+      for (let i = 0; i < 20; i++) expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none' });
+      expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
+    } finally {
+      process.stderr.write = show;
+    }
+    const text = shown.join('');
+    expect(text.match(/Traceback/g)).toHaveLength(1);
+    expect(text).toContain('raise type("Odd"');
+    expect(text).not.toContain('bridge.py');
+  });
+
   test('and the file has become another meanwhile: then it is refused', async () => {
     const file = write(
       source({ verify: `def verify(problem, reply):\n    if reply == "now":\n        os._exit(1)\n    return True` }, 'import os'),
