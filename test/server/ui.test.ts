@@ -188,6 +188,18 @@ const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
   );
 
   test(
+    'its job tells in words what happened',
+    async () => {
+      await open(`#/jobs/${run}`, /^Job /);
+      const events = page.getByRole('table', { name: /events/ });
+      await events.getByText('succeeded', { exact: true }).waitFor();
+      await events.getByText(/^iteration 1: [\d.]+ % of the rollouts pass, \d+ steps?/).waitFor();
+      expect(await events.textContent()).not.toContain('{"');
+    },
+    PATIENCE_MS,
+  );
+
+  test(
     'its rollouts are found, and a reply is coloured by what the model makes of each token',
     async () => {
       await open(`#/runs/${run}/rollouts`, /Rollouts of tiny on scheduling/);
