@@ -35,6 +35,8 @@ export interface TruthBenchOptions {
 export interface TruthBenchResult {
   readonly problems: number;
   readonly readouts: number;
+  /** Whose kernels multiplied. */
+  readonly matmul: Matmul;
   /** Of sampling and reading. */
   readonly seconds: number;
   readonly processorSeconds: number;
@@ -149,6 +151,7 @@ export async function benchTruth(options: TruthBenchOptions): Promise<TruthBench
   return {
     problems: count,
     readouts: count * readouts,
+    matmul: model.info.matmul,
     seconds: sampling.seconds + totals.readoutSeconds,
     costOfReadouts: rest.seconds / prefill.seconds,
     costOfReadoutsInProcessorTime: rest.processorSeconds / prefill.processorSeconds,

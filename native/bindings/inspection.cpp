@@ -15,7 +15,7 @@ namespace {
 Napi::Value number(Napi::Env env, std::uint64_t value) { return Napi::Number::New(env, static_cast<double>(value)); }
 
 template <typename Items, typename Make>
-Napi::Array arrayOf(Napi::Env env, const Items& items, Make make) {
+Napi::Array listFrom(Napi::Env env, const Items& items, Make make) {
   Napi::Array array = Napi::Array::New(env, items.size());
   for (std::size_t i = 0; i < items.size(); ++i) array.Set(static_cast<std::uint32_t>(i), make(items[i]));
   return array;
@@ -38,7 +38,7 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
   object.Set("name", inspection.modelName);
   object.Set("parameters", number(env, inspection.parameters));
   object.Set("vocabularySize", number(env, inspection.vocabularySize));
-  object.Set("types", arrayOf(env, inspection.types, [env](const TensorTypeCount& count) {
+  object.Set("types", listFrom(env, inspection.types, [env](const TensorTypeCount& count) {
                Napi::Object entry = Napi::Object::New(env);
                entry.Set("type", count.type);
                entry.Set("tensors", number(env, count.tensors));
@@ -47,17 +47,17 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
                return entry;
              }));
   // Pairs: a file may call a value __proto__.
-  object.Set("metadata", arrayOf(env, inspection.metadata, [env](const auto& pair) {
+  object.Set("metadata", listFrom(env, inspection.metadata, [env](const auto& pair) {
                Napi::Array entry = Napi::Array::New(env, 2);
                entry.Set(0U, pair.first);
                entry.Set(1U, pair.second);
                return entry;
              }));
-  object.Set("tensors", arrayOf(env, inspection.tensors, [env](const TensorSummary& tensor) {
+  object.Set("tensors", listFrom(env, inspection.tensors, [env](const TensorSummary& tensor) {
                Napi::Object entry = Napi::Object::New(env);
                entry.Set("name", tensor.name);
                entry.Set("type", tensor.type);
-               entry.Set("dimensions", arrayOf(env, tensor.dimensions, [env](std::int64_t dimension) {
+               entry.Set("dimensions", listFrom(env, tensor.dimensions, [env](std::int64_t dimension) {
                            return Napi::Number::New(env, static_cast<double>(dimension));
                          }));
                entry.Set("bytes", number(env, tensor.bytes));

@@ -9,7 +9,7 @@ namespace isopro {
 namespace {
 
 // With fewer rows for each thread the heads of a row are shared out, too.
-constexpr std::int64_t kRowsOfThread = 4;
+constexpr std::int64_t kAttentionRowsOfThread = 4;
 
 float parameterOf(const ggml_tensor* node, int index) {
   float value;
@@ -88,7 +88,7 @@ void OwnAttention::compute(ggml_tensor* node, float scale, int thread, int threa
   const ggml_tensor* q = node->src[0];
   const std::int64_t rows = q->ne[1] * q->ne[3];
   const std::int64_t groups = node->src[1]->ne[2];
-  const std::int64_t together = rows >= threads * kRowsOfThread ? groups : 1;
+  const std::int64_t together = rows >= threads * kAttentionRowsOfThread ? groups : 1;
   const std::int64_t parts = groups / together;
   AttentionScratch& scratch = scratch_[static_cast<std::size_t>(thread)];
   for (;;) {

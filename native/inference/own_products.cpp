@@ -14,7 +14,7 @@ using kernels::BlockFormat;
 // Rows whose numbers stay in a core's cache while all tiles go by.
 constexpr std::int64_t kRowsAtOnce = 128;
 // With at least so many rows for each thread, threads share the rows, and otherwise the lanes: each quantises the rows that it needs.
-constexpr std::int64_t kRowsOfThread = 32;
+constexpr std::int64_t kProductRowsOfThread = 32;
 
 // Whether ggml's back end here has kernels for AMX, whose weights lie in memory of their own.
 bool ggmlHasAmx() {
@@ -122,8 +122,8 @@ void OwnProducts::compute(ggml_tensor* node, int thread, int threads) {
   const std::int64_t width = weights->ne[0];
   const std::int64_t height = weights->ne[1];
   const std::int64_t count = ggml_nrows(node);
-  const bool shareRows = count >= threads * kRowsOfThread;
-  const std::int64_t rows = shareRows ? std::min(kRowsAtOnce, partOf(count, threads, kRowsOfThread)) : kRowsAtOnce;
+  const bool shareRows = count >= threads * kProductRowsOfThread;
+  const std::int64_t rows = shareRows ? std::min(kRowsAtOnce, partOf(count, threads, kProductRowsOfThread)) : kRowsAtOnce;
   const std::int64_t lanes = shareRows ? height : partOf(height, threads, 2 * kernels::kMostLanes);
   const std::int64_t parts = (height + lanes - 1) / lanes;
   Scratch& scratch = scratch_[static_cast<std::size_t>(thread)];

@@ -13,7 +13,7 @@ namespace isopro {
 namespace {
 
 // Fewer are computed before another thread has begun.
-constexpr int kRowsOfThread = 16;
+constexpr int kPairRowsOfThread = 16;
 
 bool readableRows(const ggml_tensor* tensor) {
   const ggml_backend_buffer_t buffer = tensor->view_src == nullptr ? tensor->buffer : tensor->view_src->buffer;
@@ -79,10 +79,10 @@ void RowAdapters::receive(ggml_tensor* node, int threads) {
   const auto* x = static_cast<const float*>(inputs->data);
   auto* y = static_cast<float*>(node->data);
   inner_.resize(static_cast<std::size_t>(rank * count));
-  const int parts = static_cast<int>((count + kRowsOfThread - 1) / kRowsOfThread);
+  const int parts = static_cast<int>((count + kPairRowsOfThread - 1) / kPairRowsOfThread);
   pool_.forEach(parts, threads, [&](int part) {
-    const std::int64_t end = std::min<std::int64_t>(count, (part + 1) * kRowsOfThread);
-    for (std::int64_t row = part * kRowsOfThread; row < end; ++row) {
+    const std::int64_t end = std::min<std::int64_t>(count, (part + 1) * kPairRowsOfThread);
+    for (std::int64_t row = part * kPairRowsOfThread; row < end; ++row) {
       const int place = rows[static_cast<std::size_t>(row)];
       const LowRankPair* pair = place == kBase ? nullptr : pairs[static_cast<std::size_t>(place)];
       if (pair == nullptr) continue;

@@ -16,7 +16,7 @@ constexpr int kMostPromptCalls = 4;
 // What a reply is promised at least beyond what it has.
 constexpr int kReplyCells = 256;
 
-std::vector<llama_seq_id> sequenceIds(int first, int count) {
+std::vector<llama_seq_id> idsFrom(int first, int count) {
   std::vector<llama_seq_id> ids(static_cast<size_t>(count));
   std::iota(ids.begin(), ids.end(), first);
   return ids;
@@ -46,8 +46,8 @@ RunningBatch::RunningBatch(Context& context, ThreadPool& pool, const BatchSettin
       plan_(CallPlan::of(model_.usesGpu(), settings.maxSequences > 1 ? settings.maxSequences : 2)),
       promptRows_(settings.deterministic ? plan_.promptRows : kBatchTokens),
       paddingId_(settings.maxSequences + keptSequences(settings)),
-      prefixes_(settings.prefixTokens, sequenceIds(settings.maxSequences, keptSequences(settings))),
-      freeIds_(sequenceIds(0, settings.maxSequences)),
+      prefixes_(settings.prefixTokens, idsFrom(settings.maxSequences, keptSequences(settings))),
+      freeIds_(idsFrom(0, settings.maxSequences)),
       rowAdapters_(pool) {}
 
 void RunningBatch::join(std::int64_t number, BatchRequest request) {

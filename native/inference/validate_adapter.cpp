@@ -8,7 +8,6 @@ namespace {
 
 constexpr std::string_view suffixA = ".lora_a";
 constexpr std::string_view suffixB = ".lora_b";
-constexpr std::size_t mostEntries = 4096;
 constexpr std::size_t mostTensors = 16'384;  // libllama compares each name with every other
 
 bool endsWith(std::string_view text, std::string_view end) {
@@ -18,7 +17,7 @@ bool endsWith(std::string_view text, std::string_view end) {
 void expectText(const GgufFile& adapter, const char* key, std::string_view expected) {
   const auto value = adapter.text(key);
   if (!value || *value != expected) {
-    adapter.fail(std::string("metadata \"") + key + "\" is " + (value ? quoted(*value) : "missing") + ", not \"" + std::string(expected) +
+    adapter.fail(std::string("metadata \"") + key + "\" is " + (value ? inQuotes(*value) : "missing") + ", not \"" + std::string(expected) +
                  "\"");
   }
 }
@@ -27,20 +26,20 @@ void expectText(const GgufFile& adapter, const char* key, std::string_view expec
 // looks rows up in A, so that there A is [rank, vocabulary] and B is [rank, embedding].
 void checkPair(const GgufFile& adapter, const std::string& target, const GgufTensor& a, const GgufTensor& b, const ModelInventory& base) {
   for (const GgufTensor* tensor : {&a, &b}) {
-    if (!isWeightType(tensor->type)) adapter.fail("tensor " + quoted(tensor->name) + " has the type " + ggml_type_name(tensor->type));
-    if (tensor->dimensions[2] != 1 || tensor->dimensions[3] != 1) adapter.fail("tensor " + quoted(tensor->name) + " is not a matrix");
+    if (!isWeightType(tensor->type)) adapter.fail("tensor " + inQuotes(tensor->name) + " has the type " + ggml_type_name(tensor->type));
+    if (tensor->dimensions[2] != 1 || tensor->dimensions[3] != 1) adapter.fail("tensor " + inQuotes(tensor->name) + " is not a matrix");
   }
   const auto found = base.matrices.find(target);
-  if (found == base.matrices.end()) adapter.fail("ADAPTER_MISMATCH", "the base model has no matrix " + quoted(target));
+  if (found == base.matrices.end()) adapter.fail("ADAPTER_MISMATCH", "the base model has no matrix " + inQuotes(target));
   const auto [input, output] = found->second;
   const bool embedding = target == "token_embd.weight";
   const std::int64_t rank = embedding ? a.dimensions[0] : a.dimensions[1];
   if (b.dimensions[0] != rank)
-    adapter.fail("the pair of " + quoted(target) + " has ranks " + std::to_string(rank) + " and " + std::to_string(b.dimensions[0]));
+    adapter.fail("the pair of " + inQuotes(target) + " has ranks " + std::to_string(rank) + " and " + std::to_string(b.dimensions[0]));
   const std::int64_t inputs = embedding ? b.dimensions[1] : a.dimensions[0];
   const std::int64_t outputs = embedding ? a.dimensions[1] : b.dimensions[1];
   if (inputs != input || outputs != output) {
-    adapter.fail("ADAPTER_MISMATCH", "the pair of " + quoted(target) + " is for a matrix of " + std::to_string(inputs) + " by " +
+    adapter.fail("ADAPTER_MISMATCH", "the pair of " + inQuotes(target) + " is for a matrix of " + std::to_string(inputs) + " by " +
                                          std::to_string(outputs) + ", the base model's is " + std::to_string(input) + " by " +
                                          std::to_string(output));
   }
@@ -49,7 +48,7 @@ void checkPair(const GgufFile& adapter, const std::string& target, const GgufTen
 }  // namespace
 
 void validateAdapter(const GgufFile& adapter, const ModelInventory& base) {
-  if (adapter.metadata().size() > mostEntries) adapter.fail(std::to_string(adapter.metadata().size()) + " metadata entries");
+  if (adapter.metadata().size() > kMostEntries) adapter.fail(std::to_string(adapter.metadata().size()) + " metadata entries");
   if (adapter.tensors().size() > mostTensors) adapter.fail(std::to_string(adapter.tensors().size()) + " tensors");
   if (adapter.text("general.type").value_or("") == "model") adapter.fail("ADAPTER_MISMATCH", "this is a whole model, not an adapter");
   expectText(adapter, "general.type", "adapter");
@@ -57,7 +56,8 @@ void validateAdapter(const GgufFile& adapter, const ModelInventory& base) {
   const auto architecture = adapter.text("general.architecture");
   if (!architecture) adapter.fail("metadata \"general.architecture\" is missing");
   if (*architecture != base.hyper.architecture.name) {
-    adapter.fail("ADAPTER_MISMATCH", "the adapter is for " + quoted(*architecture) + ", the base model is " + base.hyper.architecture.name);
+    adapter.fail("ADAPTER_MISMATCH",
+                 "the adapter is for " + inQuotes(*architecture) + ", the base model is " + base.hyper.architecture.name);
   }
   const GgufValue* alpha = adapter.find("adapter.lora.alpha");
   if (alpha == nullptr || alpha->isArray || alpha->type != GgufType::Float32 || !std::isfinite(*adapter.real("adapter.lora.alpha"))) {
@@ -69,10 +69,10 @@ void validateAdapter(const GgufFile& adapter, const ModelInventory& base) {
   std::size_t pairs = 0;
   for (const GgufTensor& a : adapter.tensors()) {
     if (endsWith(a.name, suffixB)) continue;
-    if (!endsWith(a.name, suffixA)) adapter.fail("tensor " + quoted(a.name) + " is not half of a low-rank pair");
+    if (!endsWith(a.name, suffixA)) adapter.fail("tensor " + inQuotes(a.name) + " is not half of a low-rank pair");
     const std::string target(a.name.substr(0, a.name.size() - suffixA.size()));
     const GgufTensor* b = adapter.findTensor(target + std::string(suffixB));
-    if (b == nullptr) adapter.fail("tensor " + quoted(a.name) + " has no counterpart");
+    if (b == nullptr) adapter.fail("tensor " + inQuotes(a.name) + " has no counterpart");
     checkPair(adapter, target, a, *b, base);
     ++pairs;
   }

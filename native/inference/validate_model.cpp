@@ -9,7 +9,6 @@
 namespace isopro {
 namespace {
 
-constexpr std::size_t mostEntries = 4096;      // libllama compares each key with every other
 constexpr std::uint64_t tensorAlignment = 32;  // ggml's CPU back end asserts it on mapped tensors
 
 struct Expected {
@@ -130,7 +129,7 @@ bool isWeightType(ggml_type type) {
 }
 
 ModelInventory validateModel(const GgufFile& file) {
-  if (file.metadata().size() > mostEntries) file.fail(std::to_string(file.metadata().size()) + " metadata entries");
+  if (file.metadata().size() > kMostEntries) file.fail(std::to_string(file.metadata().size()) + " metadata entries");
   const Hyperparameters h = readHyperparameters(file);
   const auto vocabulary = static_cast<std::int64_t>(validateVocabulary(file));
   if (file.alignment() % tensorAlignment != 0) {
@@ -157,7 +156,7 @@ ModelInventory validateModel(const GgufFile& file) {
     for (const GgufTensor& tensor : file.tensors()) {
       if (known.count(tensor.name) == 0)
         file.fail("MODEL_UNSUPPORTED",
-                  "tensor " + quoted(tensor.name) + " does not belong to a " + std::string(h.architecture.name) + " model");
+                  "tensor " + inQuotes(tensor.name) + " does not belong to a " + std::string(h.architecture.name) + " model");
     }
   }
   checkRopeFactors(file);

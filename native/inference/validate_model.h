@@ -22,6 +22,9 @@ struct ModelInventory {
 // Throws MODEL_CORRUPT, MODEL_UNSUPPORTED or ARCH_UNSUPPORTED, naming what is wrong.
 ModelInventory validateModel(const GgufFile& file);
 
+// libllama compares each key of the metadata with every other.
+constexpr std::size_t kMostEntries = 4096;
+
 // Types that llama.cpp multiplies with and that can be dequantised.
 bool isWeightType(ggml_type type);
 

@@ -32,7 +32,7 @@ void checkDistinct(const GgufFile& file, const std::vector<std::string_view>& to
     std::string token(tokens[i].substr(0, tokens[i].find('\0')));
     if (token.empty()) token = "[EMPTY_" + std::to_string(i) + "]";
     if (!seen.insert(std::move(token)).second)
-      file.fail("token " + std::to_string(i) + ", " + quoted(tokens[i]) + ", occurs twice in the vocabulary");
+      file.fail("token " + std::to_string(i) + ", " + inQuotes(tokens[i]) + ", occurs twice in the vocabulary");
   }
 }
 
@@ -46,7 +46,7 @@ void checkTypes(const GgufFile& file, const std::vector<std::string_view>& token
     if ((*types)[i] < 0 || (*types)[i] > byteToken)
       file.fail("token " + std::to_string(i) + " has unknown type " + std::to_string((*types)[i]));
     if ((*types)[i] == byteToken && !namesByte(tokens[i]))
-      file.fail("byte token " + std::to_string(i) + " is " + quoted(tokens[i]) + ", not <0xNN>");
+      file.fail("byte token " + std::to_string(i) + " is " + inQuotes(tokens[i]) + ", not <0xNN>");
   }
 }
 
@@ -67,7 +67,7 @@ void checkMerges(const GgufFile& file) {
     // The first part may itself begin with a space in some tokenizers, hence from 1.
     const std::size_t space = merge.size() < 3 ? std::string_view::npos : merge.find(' ', 1);
     if (space == std::string_view::npos || space + 1 == merge.size() || merge.find('\0') != std::string_view::npos) {
-      file.fail("merge " + std::to_string(i) + ", " + quoted(merge) + ", is not two parts with a space between");
+      file.fail("merge " + std::to_string(i) + ", " + inQuotes(merge) + ", is not two parts with a space between");
     }
   }
 }
@@ -108,7 +108,7 @@ std::size_t validateVocabulary(const GgufFile& file) {
   if (!model) file.fail("metadata \"tokenizer.ggml.model\" is missing");
   const bool bytePair = *model == "gpt2";
   if (!bytePair && *model != "llama")
-    file.fail("MODEL_UNSUPPORTED", "tokenizer " + quoted(*model) + " is not supported, only gpt2 and llama");
+    file.fail("MODEL_UNSUPPORTED", "tokenizer " + inQuotes(*model) + " is not supported, only gpt2 and llama");
 
   const auto tokens = file.texts("tokenizer.ggml.tokens");
   if (!tokens) file.fail("metadata \"tokenizer.ggml.tokens\" is missing");
@@ -122,7 +122,7 @@ std::size_t validateVocabulary(const GgufFile& file) {
     const auto pre = file.text("tokenizer.ggml.pre");
     // These hand words with spaces to the merge table, where llama.cpp asserts that there are none.
     for (const char* raw : {"gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace", "kimi-k2"}) {
-      if (pre && *pre == raw) file.fail("MODEL_UNSUPPORTED", "pre-tokenizer " + quoted(*pre) + " is not supported");
+      if (pre && *pre == raw) file.fail("MODEL_UNSUPPORTED", "pre-tokenizer " + inQuotes(*pre) + " is not supported");
     }
   } else {
     checkByteFallback(file, *tokens);

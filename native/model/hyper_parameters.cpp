@@ -87,7 +87,7 @@ Architecture readArchitecture(const GgufFile& file) {
   const auto architecture = file.text("general.architecture");
   if (!architecture) file.fail("metadata \"general.architecture\" is missing");
   if (const Architecture* known = findArchitecture(*architecture)) return *known;
-  file.fail("ARCH_UNSUPPORTED", "architecture " + quoted(*architecture) + " is not supported");
+  file.fail("ARCH_UNSUPPORTED", "architecture " + inQuotes(*architecture) + " is not supported");
 }
 
 // Features of llama.cpp that these architectures' files can switch on, but that neither the engine nor the trainer has.
@@ -122,7 +122,7 @@ void readRope(const GgufFile& file, const MetadataReader& read, Hyperparameters&
   else if (scaling == "yarn")
     h.ropeScaling = RopeScaling::yarn;
   else
-    file.fail("MODEL_UNSUPPORTED", "rope scaling " + quoted(scaling) + " is not supported");
+    file.fail("MODEL_UNSUPPORTED", "rope scaling " + inQuotes(scaling) + " is not supported");
   // 0 stands for no scaling.
   const double older = read.realOr("rope.scale_linear", 0, 1e6, 0);
   const auto factor = static_cast<float>(read.realOr("rope.scaling.factor", 0, 1e6, older));

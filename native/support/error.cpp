@@ -4,6 +4,8 @@
 
 namespace isopro {
 
+void invalid(const std::string& what) { throw Error("INVALID_ARGUMENT", what); }
+
 std::string refusal(int systemError, const std::string& code) {
   const std::error_condition condition = std::system_category().default_error_condition(systemError);
   if (condition == std::errc::not_enough_memory) return "OUT_OF_MEMORY";

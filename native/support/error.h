@@ -17,6 +17,9 @@ class Error : public std::runtime_error {
   std::string code_;
 };
 
+// Throws INVALID_ARGUMENT.
+[[noreturn]] void invalid(const std::string& what);
+
 // The code for what the system refused: OUT_OF_MEMORY or SYSTEM_LIMIT where its error number says so, else `code`.
 std::string refusal(int systemError, const std::string& code);
 

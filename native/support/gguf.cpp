@@ -84,7 +84,7 @@ const char* name(GgufType type) {
   return index < std::size(names) ? names[index] : "unknown";
 }
 
-std::string quoted(std::string_view text) {
+std::string inQuotes(std::string_view text) {
   constexpr std::size_t longest = 64;
   std::string result = "\"";
   for (const char c : text.substr(0, longest)) result += c >= 32 && c < 127 ? c : '?';
@@ -161,8 +161,8 @@ void GgufFile::parse() {
   for (std::uint64_t i = 0; i < entryCount; ++i) {
     const std::string_view key = cursor.text("a metadata key");
     if (key.empty() || key.size() > longestKey || key.find('\0') != std::string_view::npos)
-      fail("metadata key " + quoted(key) + " is not a key");
-    if (!keys_.emplace(key, metadata_.size()).second) fail("metadata key " + quoted(key) + " occurs twice");
+      fail("metadata key " + inQuotes(key) + " is not a key");
+    if (!keys_.emplace(key, metadata_.size()).second) fail("metadata key " + inQuotes(key) + " occurs twice");
     metadata_.push_back({key, readValue(cursor, key)});
   }
 
@@ -177,7 +177,8 @@ void GgufFile::parse() {
   tensors_.reserve(static_cast<std::size_t>(tensorCount));
   for (std::uint64_t i = 0; i < tensorCount; ++i) {
     tensors_.push_back(readTensor(cursor));
-    if (!names_.emplace(tensors_.back().name, tensors_.size() - 1).second) fail("tensor " + quoted(tensors_.back().name) + " occurs twice");
+    if (!names_.emplace(tensors_.back().name, tensors_.size() - 1).second)
+      fail("tensor " + inQuotes(tensors_.back().name) + " occurs twice");
   }
 
   // Tensors lie in the order of their table, each padded to the alignment: so ggml demands. A size was checked to be at most
@@ -189,17 +190,17 @@ void GgufFile::parse() {
   const GgufTensor* cut = nullptr;
   for (GgufTensor& tensor : tensors_) {
     if (tensor.offset != position - start) {
-      fail("tensor " + quoted(tensor.name) + " has offset " + std::to_string(tensor.offset) + " instead of " +
+      fail("tensor " + inQuotes(tensor.name) + " has offset " + std::to_string(tensor.offset) + " instead of " +
            std::to_string(position - start));
     }
     tensor.offset = position;
     end = position + tensor.bytes;
-    if (end > (std::uint64_t{1} << 63)) fail("tensor " + quoted(tensor.name) + " is too large");
+    if (end > (std::uint64_t{1} << 63)) fail("tensor " + inQuotes(tensor.name) + " is too large");
     if (cut == nullptr && end > size_) cut = &tensor;
     position = padded(end);
   }
   if (cut != nullptr) {
-    fail("the file is cut off within tensor " + quoted(cut->name) + ": it has " + std::to_string(size_) + " of " + std::to_string(end) +
+    fail("the file is cut off within tensor " + inQuotes(cut->name) + ": it has " + std::to_string(size_) + " of " + std::to_string(end) +
          " bytes");
   }
 }
@@ -208,19 +209,20 @@ GgufValue GgufFile::readValue(Cursor& cursor, std::string_view key) const {
   GgufValue value{};
   const auto readType = [&] {
     const auto type = cursor.number<std::uint32_t>("a metadata type");
-    if (type > static_cast<std::uint32_t>(GgufType::Float64)) fail("metadata " + quoted(key) + " has unknown type " + std::to_string(type));
+    if (type > static_cast<std::uint32_t>(GgufType::Float64))
+      fail("metadata " + inQuotes(key) + " has unknown type " + std::to_string(type));
     return static_cast<GgufType>(type);
   };
   value.type = readType();
   value.isArray = value.type == GgufType::Array;
   if (value.isArray) {
     value.type = readType();
-    if (value.type == GgufType::Array) fail("metadata " + quoted(key) + " is an array of arrays");
+    if (value.type == GgufType::Array) fail("metadata " + inQuotes(key) + " is an array of arrays");
     value.count = cursor.number<std::uint64_t>("the length of an array");
   }
   const std::size_t width = elementBytes(value.type);
   if (value.count > cursor.left() / width) {
-    fail("the file ends within metadata " + quoted(key) + ": it has only " + std::to_string(size_) + " bytes");
+    fail("the file ends within metadata " + inQuotes(key) + ": it has only " + std::to_string(size_) + " bytes");
   }
   value.bytes = data_ + cursor.position();
   if (value.type == GgufType::Text) {
@@ -234,7 +236,7 @@ GgufValue GgufFile::readValue(Cursor& cursor, std::string_view key) const {
 GgufTensor GgufFile::readTensor(Cursor& cursor) const {
   GgufTensor tensor;
   tensor.name = cursor.text("a tensor name");
-  const std::string shown = "tensor " + quoted(tensor.name);
+  const std::string shown = "tensor " + inQuotes(tensor.name);
   if (tensor.name.empty() || tensor.name.size() > longestTensorName || tensor.name.find('\0') != std::string_view::npos) {
     fail(shown + " has no valid name");
   }
@@ -283,7 +285,7 @@ const GgufTensor* GgufFile::findTensor(std::string_view name) const {
 namespace {
 
 [[noreturn]] void wrongType(const GgufFile& file, std::string_view key, const GgufValue& value, const char* expected) {
-  file.fail("metadata " + quoted(key) + " is " + (value.isArray ? "an array of " : "") + name(value.type) + ", not " + expected);
+  file.fail("metadata " + inQuotes(key) + " is " + (value.isArray ? "an array of " : "") + name(value.type) + ", not " + expected);
 }
 
 }  // namespace

@@ -121,6 +121,6 @@ class GgufFile {
 };
 
 // Text of a file for an error message: clipped, and what does not print as '?'.
-std::string quoted(std::string_view text);
+std::string inQuotes(std::string_view text);
 
 }  // namespace isopro

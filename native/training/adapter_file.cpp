@@ -40,13 +40,13 @@ std::vector<float> transposed(const std::vector<float>& values, std::int64_t row
 
 std::vector<float> valuesOf(const GgufFile& file, const GgufTensor& tensor) {
   const std::int64_t columns = tensor.dimensions[0], rows = tensor.dimensions[1];
-  if (tensor.rank > 2 || !kernels::readable(tensor.type)) file.fail("factor " + quoted(tensor.name) + " is no matrix of numbers");
+  if (tensor.rank > 2 || !kernels::readable(tensor.type)) file.fail("factor " + inQuotes(tensor.name) + " is no matrix of numbers");
   const Matrix matrix{file.data(tensor), tensor.type, rows, columns, ggml_row_size(tensor.type, columns)};
   std::vector<float> values(static_cast<std::size_t>(rows * columns));
   for (std::int64_t row = 0; row < rows; ++row)
     kernels::readRow(kernels::kernels(), matrix, row, 0, columns, values.data() + row * columns);
   for (const float value : values) {
-    if (!std::isfinite(value)) file.fail("NUMERIC_FAILURE", "factor " + quoted(tensor.name) + " holds a value that is not finite");
+    if (!std::isfinite(value)) file.fail("NUMERIC_FAILURE", "factor " + inQuotes(tensor.name) + " holds a value that is not finite");
   }
   return values;
 }
@@ -77,7 +77,7 @@ std::vector<Target> fit(const std::vector<AdapterModule>& modules, const ModelWe
     }
     if (linear == nullptr)
       throw Error("ADAPTER_MISMATCH",
-                  "the adapter changes " + quoted(module.name) + ", which this model does not have or which cannot be trained");
+                  "the adapter changes " + inQuotes(module.name) + ", which this model does not have or which cannot be trained");
     if (!seen.insert(module.name).second) throw Error("ADAPTER_CORRUPT", "the adapter changes " + module.name + " twice");
     if (module.in != linear->inputs() || module.out != linear->outputs()) {
       throw Error("ADAPTER_MISMATCH", "the adapter's " + module.name + " is " + std::to_string(module.out) + " x " +
@@ -152,10 +152,10 @@ AdapterFile readAdapter(const std::string& path) {
     AdapterModule module;
     module.name = a.name.substr(0, a.name.size() - first.size());
     const GgufTensor* b = file.findTensor(module.name + std::string(second));
-    if (b == nullptr) file.fail("it has only one factor of " + quoted(module.name));
+    if (b == nullptr) file.fail("it has only one factor of " + inQuotes(module.name));
     module.in = a.dimensions[0], module.rank = a.dimensions[1], module.out = b->dimensions[1];
-    if (module.rank > std::min(module.in, module.out)) file.fail("the rank of " + quoted(module.name) + " exceeds its width");
-    if (b->dimensions[0] != module.rank) file.fail("the factors of " + quoted(module.name) + " differ in rank");
+    if (module.rank > std::min(module.in, module.out)) file.fail("the rank of " + inQuotes(module.name) + " exceeds its width");
+    if (b->dimensions[0] != module.rank) file.fail("the factors of " + inQuotes(module.name) + " differ in rank");
     module.scale = alpha == 0 ? 1.0f : alpha / static_cast<float>(module.rank);
     module.a = valuesOf(file, a);
     module.b = transposed(valuesOf(file, *b), module.out, module.rank);

@@ -93,6 +93,10 @@ Square cholesky(const Square& g, std::int64_t r) {
 
 }  // namespace
 
+bool allFinite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
+}
+
 double squaredNorm(const std::vector<float>& values) {
   double part[8] = {};
   std::size_t i = 0;

@@ -35,6 +35,7 @@ struct StepStatistics {
   std::vector<ModuleStatistics> modules;
 };
 
+bool allFinite(const std::vector<float>& values);
 double squaredNorm(const std::vector<float>& values);
 // ||W||_F of a stored matrix; not finite where an element is not.
 double frobeniusNorm(Engine& engine, const Matrix& w);

@@ -9,16 +9,10 @@
 namespace isopro::training {
 namespace {
 
-[[noreturn]] void invalid(const std::string& what) { throw Error("INVALID_ARGUMENT", what); }
-
 std::int64_t labels(const std::vector<TrainSequence>& sequences) {
   std::int64_t count = 0;
   for (const TrainSequence& sequence : sequences) count += sequence.labels();
   return count;
-}
-
-bool finite(const std::vector<float>& values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
 }
 
 }  // namespace
@@ -48,7 +42,7 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
     const auto checkRow = [&](const std::vector<float>& row, const char* name, bool needed) {
       if (row.empty() && !needed) return;
       if (row.size() != count) invalid(which + " needs " + std::string(name) + " for each token");
-      if (!finite(row)) invalid(which + " has " + name + " that are not finite");
+      if (!allFinite(row)) invalid(which + " has " + name + " that are not finite");
     };
     checkRow(sequence.advantages, "advantages", objective.policy && step);
     checkRow(sequence.oldLogprobs, "old log-probabilities", false);

@@ -10,12 +10,6 @@ namespace {
 
 constexpr std::size_t kLeastActivationBytes = 150'000'000;
 
-[[noreturn]] void invalid(const std::string& what) { throw Error("INVALID_ARGUMENT", what); }
-
-bool finite(const std::vector<float>& values) {
-  return std::all_of(values.begin(), values.end(), [](float value) { return std::isfinite(value); });
-}
-
 }  // namespace
 
 Trainer::Trainer(const std::string& modelPath, const TrainerOptions& options) : Trainer(loadWeights(modelPath), options) {}
@@ -98,7 +92,7 @@ void Trainer::trainAllWeights() {
     for (std::int64_t row = 0; row < p->rows; ++row) {
       kernels::readRow(kernels::kernels(), linear.weight, row, 0, p->columns, p->value.data() + row * p->columns);
     }
-    if (!finite(p->value)) throw Error("NUMERIC_FAILURE", "tensor " + name + " holds a value that is not finite");
+    if (!allFinite(p->value)) throw Error("NUMERIC_FAILURE", "tensor " + name + " holds a value that is not finite");
     linear.weight = kernels::denseMatrix(p->value.data(), p->rows, p->columns);
     linear.trainedWeight = std::move(p);
     if (linear.bias.empty()) return;

@@ -1,4 +1,5 @@
 import { benchTruth } from '../../bench/truth.js';
+import { MATMUL_HELP, MATMULS } from '../engine/addon.js';
 import { resolveModel } from '../engine/model-files.js';
 import { defineCommand } from './command.js';
 import { interruption, print, printJson, printNote } from './output.js';
@@ -20,9 +21,9 @@ export const benchTruthCommand = defineCommand({
       .option('readouts', { type: 'number', default: 6, describe: 'of each reasoning: before its first step, and after each' })
       .option('threads', { type: 'number', requiresArg: true, describe: 'default: the physical cores' })
       .option('matmul', {
-        choices: ['ggml', 'own'] as const,
-        default: 'ggml' as const,
-        describe: "whose kernels multiply: llama.cpp's, or ours (Q4_1, Q5_0, Q6_K and Q8_0 on x86 without AMX)",
+        choices: MATMULS,
+        default: 'auto' as const,
+        describe: MATMUL_HELP,
       })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed of problems and sampling' })
       .example('$0 bench truth --json', 'figures for a program'),
@@ -44,6 +45,7 @@ export const benchTruthCommand = defineCommand({
     if (json) return printJson(result);
     print(
       `reasoned  ${result.samplingSeconds.toFixed(1)} s\n` +
+        `kernels   ${result.matmul}\n` +
         `read      ${result.readoutSeconds.toFixed(1)} s, ${result.readoutsPerSecond.toFixed(1)} readouts/s\n` +
         `cost      ${result.costOfReadouts.toFixed(2)} times evaluating the reasoning, without the probes' own tokens\n`,
     );
