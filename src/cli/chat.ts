@@ -5,6 +5,7 @@ import { chat } from './chat-session.js';
 import { askedBehind, note } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
+import { GIVE_A_MODEL } from './model-to-load.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -38,7 +39,7 @@ export const chatCommand = defineCommand({
   handler: async (argv) => {
     const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
     const name = argv.model ?? (found === null ? undefined : baseNameOf(found));
-    if (name === undefined) throw new UsageError('Give --model, or a run or a name in the registry as --adapter.');
+    if (name === undefined) throw new UsageError(GIVE_A_MODEL);
     if (argv.task !== undefined && argv.system !== undefined)
       throw new UsageError("--task sets what stood before the run's questions: leave out --system.");
     const before = argv.task === undefined ? undefined : await asTrained(found, argv.task);

@@ -19,17 +19,19 @@ import { openTask } from '../tasks/open-task.js';
 import { PROMPT_STYLES, type Verdict } from '../tasks/task.js';
 import { resolveSettings } from '../training/settings.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { nameAdapter } from '../report/named-adapter.js';
 import { answerFrom, answerLocally, loadingOf, recordingOf, runDefaults } from './answering.js';
 import { cannotRead, note } from './adapter-notes.js';
 import { defineCommand } from './command.js';
 import { evalForgetting } from './eval-forgetting.js';
 import { howAsked } from './how-asked.js';
 import { interruption, print, printJson, UsageError } from './output.js';
+import { modelToLoad } from './model-to-load.js';
 import { Progress } from './progress.js';
 import { measureTables, table, type Row } from './estimate-tables.js';
 import { formatDuration } from './quantities.js';
 import { askingFlags, openedWith, readCount, readSeed, taskOption, verifierThreadsOption } from './tasks-generate.js';
-import { registryOption } from './registry-flags.js';
+import { registryOf, registryOption } from './registry-flags.js';
 
 const percent = (fraction: number): string => `${(100 * fraction).toFixed(1)} %`;
 
@@ -87,7 +89,7 @@ export const evalCommand = defineCommand({
       .option('model', {
         type: 'string',
         requiresArg: true,
-        describe: `path of a GGUF file, an alias, or an hf: URI; default: ${EMBEDDED_MODEL}`,
+        describe: `path of a GGUF file, an alias, or an hf: URI; default: what the adapter was trained on, else ${EMBEDDED_MODEL}`,
       })
       .option('adapter', {
         type: 'string',
@@ -148,13 +150,15 @@ export const evalCommand = defineCommand({
       .example('$0 eval --forgetting --model smollm2-135m --adapter adapter.gguf', 'what it cost')
       .example('$0 eval --adapter runs/3f2a/adapters/9c0d.gguf --samples 8 --k 1,8', 'pass@1 and pass@8 with an adapter'),
   handler: async (argv) => {
-    if (argv.forgetting) return evalForgetting(argv);
+    const recording = recordingOf(argv);
+    const unnamed = argv.model === undefined && argv.adapter !== undefined;
+    const modelName = await modelToLoad(argv.model, unnamed ? await nameAdapter(argv.adapter!, registryOf(argv)) : null);
+    if (argv.forgetting) return evalForgetting({ ...argv, model: modelName });
     const { set, json } = argv;
     const perTier = readCount('per-tier', argv.perTier ?? SET_SIZE[set], 1);
     const samples = readCount('samples', argv.samples, 1);
     const ks = readKs(argv.k, samples);
     const seed = readSeed(argv.seed);
-    const recording = recordingOf(argv);
     const signal = interruption();
     await using task = await openTask(argv.task, {
       ...openedWith(argv),
@@ -166,16 +170,16 @@ export const evalCommand = defineCommand({
       throw new IsoproError('INVALID_ARGUMENT', `${task.id} has no grammar of answers, so that --constrained cannot be measured`);
     const problems = await evaluationSet(task, set, perTier);
     for (const short of shortTiers(task, problems)) note(short);
-    if (recording === null) note(cannotRead(argv.model ?? EMBEDDED_MODEL, argv.task));
+    if (recording === null) note(cannotRead(modelName, argv.task));
     using progress = new Progress({ label: 'evaluating', unit: 'answers' });
     progress.begin(recording === null ? 'loading the model' : 'reading the recording');
-    const settings = recording === null ? await runDefaults(argv.model ?? EMBEDDED_MODEL, signal) : resolveSettings({});
+    const settings = recording === null ? await runDefaults(modelName, signal) : resolveSettings({});
     const style = argv.style ?? settings.sampling.style;
     const maxTokens = readCount('max-tokens', argv.maxTokens ?? settings.sampling.maxTokens, 1);
     const temperature = argv.temperature ?? settings.sampling.temperature;
     const maxSequences = readCount('batch', argv.batch ?? settings.model.maxSequences, 1);
     const { backend, adapter, model } =
-      recording === null ? await answerLocally(argv, loadingOf(settings), signal) : await answerFrom(recording);
+      recording === null ? await answerLocally({ ...argv, model: modelName }, loadingOf(settings), signal) : await answerFrom(recording);
     let out: FileHandle | undefined;
     let written = Promise.resolve();
     let failure: IsoproError | undefined;
@@ -289,13 +293,7 @@ export const evalCommand = defineCommand({
           ? [`A program without a model (${best[0]}) solves ${percent(best[1].mean)}, and these replies ${percent(accuracy.mean)}.`]
           : []),
         ...(unread
-          ? [
-              nothingAccepted(
-                failures,
-                {},
-                howAsked({ model: { ...settings.model, name: argv.model ?? EMBEDDED_MODEL }, task: argv.task, sampling: asked }),
-              ),
-            ]
+          ? [nothingAccepted(failures, {}, howAsked({ model: { ...settings.model, name: modelName }, task: argv.task, sampling: asked }))]
           : []),
         ...undecidedPolicies(judged),
       ];

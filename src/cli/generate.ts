@@ -4,12 +4,13 @@ import { promptOf, readPrompts } from '../engine/prompt-file.js';
 import { readJson, readLines, readText } from '../files.js';
 import { ModelHost } from '../host/model-host.js';
 import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
-import { baseNameOf, nameAdapter, requireServable } from '../report/named-adapter.js';
+import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { visible } from '../report/hostile-text.js';
 import { askedBehind, note } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
+import { modelToLoad } from './model-to-load.js';
 import { Progress } from './progress.js';
 import { interruption, printJsonLine, UsageError, write } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -78,7 +79,7 @@ export const generateCommand = defineCommand({
     if (argv.stream && (argv.prompt?.length !== 1 || argv.samples !== 1))
       throw new UsageError('--stream takes one --prompt and one sample.');
     const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
-    const named = argv.model ?? (found === null ? undefined : baseNameOf(found)) ?? EMBEDDED_MODEL;
+    const named = await modelToLoad(argv.model, found);
     const before = argv.task === undefined ? undefined : await asTrained(found, argv.task);
     if (found !== null && before === undefined && argv.system === undefined && argv.prompt !== undefined) note(askedBehind(found));
     const prompts =

@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { hashFile } from '../engine/adapter.js';
+import { inspectModel } from '../engine/inspect.js';
 import { PEFT_CONFIG, PEFT_WEIGHTS } from '../engine/peft.js';
 import { IsoproError } from '../errors.js';
 import { parseReference } from '../registry/names.js';
@@ -104,3 +105,11 @@ export const baseNameOf = ({ run, published }: NamedAdapter): string | undefined
 /** What the adapter was made on, where that is on record. */
 export const baseSha256Of = ({ run, published }: NamedAdapter): string | undefined =>
   run?.manifest.start.model.sha256 ?? published?.record.base.sha256;
+
+/** The same, where nothing else is on record as the adapter's GGUF itself says it. */
+export async function namedBaseSha256(found: NamedAdapter): Promise<string | undefined> {
+  const recorded = baseSha256Of(found);
+  if (recorded !== undefined) return recorded;
+  const inspection = await inspectModel(found.file).catch(() => null); // whoever loads it says what is wrong with it
+  return inspection?.metadata['isopro.base_model.sha256'];
+}

@@ -9,13 +9,14 @@ import { afterAll, describe, expect, test } from '@jest/globals';
 import { chat } from '../../src/cli/chat-session.js';
 import { abortError } from '../../src/errors.js';
 import { Conversation, loadModel, type ChatMessage, type HostReply, type HostRequest, type TokenEvent } from '../../src/index.js';
+import { writeSyntheticAdapter } from '../models/adapter.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 import { MAIN, runCli } from './run-cli.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-chat-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const model = path.join(folder, 'model.gguf');
-writeSyntheticModel(model, { architecture: 'qwen2', type: 'Q8_0', seed: 2n });
+const shape = writeSyntheticModel(model, { architecture: 'qwen2', type: 'Q8_0', seed: 2n });
 
 /** Says its last message back in two tokens; with `hang`, waits behind the first one until it is aborted. */
 class Echo {
@@ -187,5 +188,12 @@ describe('through a pipe', () => {
     expect(await runCli(['chat'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--model') });
     const unknown = await runCli(['chat', '--adapter', '3f2a']);
     expect(unknown).toMatchObject({ code: 1, stderr: expect.stringContaining('error RUN_NOT_FOUND') });
+  });
+
+  test.each(['generate --prompt x', 'eval --per-tier 1', 'chat'])('%s guesses no model for an adapter that names none', async (command) => {
+    const adapter = path.join(folder, 'alone.gguf');
+    writeSyntheticAdapter(adapter, shape);
+    const { code, stderr } = await runCli([...command.split(' '), '--adapter', adapter]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('Give --model, or a run or a name in the registry as --adapter.')]);
   });
 });
