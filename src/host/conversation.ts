@@ -48,7 +48,7 @@ export class Conversation {
   }
 
   /**
-   * The reply to what the user says next, token by token. Of a reply that an abort or its caller ended, what was said stays; where nothing
+   * The reply to what the user says next, token by token. Of a reply that an abort, its caller or a dispose ended, what was said stays; where nothing
    * was, and after any other error, the conversation is as it was before.
    * @throws IsoproError INVALID_ARGUMENT while another reply is under way, which this one would not know of; as HostedModel.stream
    */
@@ -74,7 +74,7 @@ export class Conversation {
           yield next.value;
         }
       } catch (error) {
-        kept = error instanceof IsoproError && error.code === 'ABORTED';
+        kept = error instanceof IsoproError && ['ABORTED', 'OBJECT_DISPOSED'].includes(error.code);
         throw error;
       } finally {
         await stream.return(undefined as never);

@@ -68,6 +68,10 @@ async function bytesOf(adapter: string): Promise<number> {
   }
 }
 
+/** Not ABORTED, so that who asks can tell it from a caller that left. */
+const goneError = (cause?: unknown): IsoproError =>
+  new IsoproError('OBJECT_DISPOSED', 'the model was disposed of while the request ran', { cause });
+
 /** Tokens that every vocabulary has. */
 const PROBE = Int32Array.from({ length: 8 }, (_, id) => id);
 
@@ -80,6 +84,8 @@ export class HostedModel {
   readonly #running = new Set<() => Promise<void>>();
   readonly #onDispose: (model: HostedModel) => void;
   #disposal: Promise<void> | undefined;
+  /** Before `#disposal` is there: replies are ended first. */
+  #disposed = false;
 
   /** @internal Use ModelHost.load. */
   constructor(held: Held<LoadedModel>, onDispose: (model: HostedModel) => void) {
@@ -282,7 +288,7 @@ export class HostedModel {
     return this.#during(signal, (ended) => model.embed(texts, { adapter: adapter?.adapter() ?? null, signal: ended }));
   }
 
-  /** Ends this handle's replies with ABORTED and lets go of its adapters and the model, which goes with its last handle. */
+  /** Ends this handle's replies with OBJECT_DISPOSED and lets go of its adapters and the model, which goes with its last handle. */
   dispose(): Promise<void> {
     this.#disposal ??= this.#dispose();
     return this.#disposal;
@@ -293,6 +299,7 @@ export class HostedModel {
   }
 
   async #dispose(): Promise<void> {
+    this.#disposed = true;
     this.#onDispose(this);
     await Promise.all([...this.#running].map((end) => end()));
     await Promise.all([...this.#adapters].map((adapter) => adapter.dispose()));
@@ -319,6 +326,9 @@ export class HostedModel {
     loaded.requests++;
     try {
       return await result;
+    } catch (error) {
+      const isCaller = signal?.aborted === true || !(error instanceof IsoproError && error.code === 'ABORTED');
+      throw this.#disposed && !isCaller ? goneError(error) : error;
     } finally {
       signal?.removeEventListener('abort', abort);
       this.#running.delete(end);
@@ -350,12 +360,8 @@ export class HostedModel {
     const aborted = new Promise<never>((_, reject) => {
       abort = () => {
         cancel();
-        reject(
-          abortError(
-            this.#disposal === undefined ? 'the request was cancelled' : 'the model was disposed of while the request ran',
-            signals.find((signal) => signal.aborted),
-          ),
-        );
+        const signal = signals.find(({ aborted: ended }) => ended);
+        reject(signal === undefined ? goneError() : abortError('the request was cancelled', signal));
       };
     });
     const end = (): Promise<void> => {

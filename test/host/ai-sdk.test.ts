@@ -243,7 +243,7 @@ test('a provider ends what runs when it is disposed of, and leaves a host that i
     parts.push(part);
     if (parts.length === 3) await other.dispose();
   }
-  expect(parts.at(-1)).toMatchObject({ type: 'error', error: { code: 'ABORTED' } });
+  expect(parts.at(-1)).toMatchObject({ type: 'error', error: { code: 'OBJECT_DISPOSED' } });
   await expect(generateText({ model: other('tiny'), prompt: 'x' })).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
   expect((await direct.generate({ prompt: 'x', maxTokens: 1 })).tokenIds).toHaveLength(1);
   await using own = createIsopro();

@@ -457,7 +457,10 @@ describe('an abort', () => {
 
   test('of the handle that is disposed of ends its replies alone', async () => {
     const [mine, yours] = [await host.load(file, { ...UNDISTURBED, contextTokens: 4096 }), model];
-    const ended = expect(mine.generate(sampled(1, { maxTokens: 490 }))).rejects.toMatchObject({ code: 'ABORTED' });
+    const ended = expect(mine.generate(sampled(1, { maxTokens: 490 }))).rejects.toMatchObject({
+      name: 'IsoproError',
+      code: 'OBJECT_DISPOSED',
+    });
     const other = yours.generate(sampled(2, { maxTokens: 200 }));
     await mine.dispose();
     await ended;

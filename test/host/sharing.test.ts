@@ -121,7 +121,7 @@ describe('admission by memory', () => {
     const ended = [waiting, model.generate(greedy([5], 400))].map((promise) => promise.catch((error: unknown) => error));
     while (host.usage().waiting === 0) await new Promise((resolve) => setTimeout(resolve, 5));
     await host.dispose();
-    expect(await Promise.all(ended)).toMatchObject([{ code: 'OBJECT_DISPOSED' }, { code: 'ABORTED' }]);
+    expect(await Promise.all(ended)).toMatchObject([{ code: 'OBJECT_DISPOSED' }, { code: 'OBJECT_DISPOSED' }]);
     await host.dispose();
     expect(host.usage()).toMatchObject({ usedBytes: 0, waiting: 0, models: [] });
     await expect(host.load(file)).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
