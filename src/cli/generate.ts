@@ -17,7 +17,7 @@ import { registryOf, registryOption } from './registry-flags.js';
 
 export const generateCommand = defineCommand({
   command: 'generate',
-  describe: 'Sample answers to many prompts at once; JSONL out, in the order of the prompts',
+  describe: 'Sample answers to many prompts at once; text in a terminal, else JSONL, in the order of the prompts',
   builder: (yargs) =>
     yargs
       .option('model', {
@@ -140,7 +140,9 @@ export const generateCommand = defineCommand({
       });
       for await (const rollout of rollouts) {
         progress.clear();
-        await write(readable ? readableText(rollout) : `${JSON.stringify(jsonOf(rollout))}\n`);
+        await write(
+          readable ? readableText(rollout, argv.prompt?.length === 1 && argv.samples === 1) : `${JSON.stringify(jsonOf(rollout))}\n`,
+        );
       }
       progress.finish();
     } finally {
@@ -178,7 +180,8 @@ function jsonOf(rollout: NamedRollout): object {
   };
 }
 
-function readableText(rollout: NamedRollout): string {
-  const { promptIndex, sampleIndex, tokenIds, finish, text } = rollout;
-  return `--- prompt ${promptIndex + 1}, answer ${sampleIndex + 1}: ${tokenIds.length} tokens, ${finish}\n${text.trim()}\n`;
+/** @param only whether there is no other answer, so that it needs no heading */
+function readableText({ promptIndex, sampleIndex, tokenIds, finish, text }: NamedRollout, only: boolean): string {
+  const answer = `${visible(text.trim())}\n`;
+  return only ? answer : `--- prompt ${promptIndex + 1}, answer ${sampleIndex + 1}: ${tokenIds.length} tokens, ${finish}\n${answer}`;
 }

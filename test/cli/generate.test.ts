@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, describe, expect, test } from '@jest/globals';
+import { visible } from '../../src/report/hostile-text.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 import { MAIN, runCli } from './run-cli.js';
 
@@ -51,6 +52,16 @@ describe('isopro-native generate', () => {
     const rollouts = lines(stdout).sort((a, b) => (a.promptIndex as number) - (b.promptIndex as number));
     expect(rollouts.map(({ id }) => id)).toEqual(['a', undefined, 'c']);
     expect(rollouts[0]!.tokenIds).toEqual(rollouts[1]!.tokenIds);
+  });
+
+  test('in a terminal one answer is its text, several are under headings; --json is JSONL there too', async () => {
+    const terminal = { NODE_OPTIONS: '--import=data:text/javascript,process.stdout.isTTY=true' };
+    const args = [...common, '--temperature', '0', '--prompt', 'hi'];
+    const [{ text }] = lines((await runCli([...args, '--json'], terminal)).stdout) as [{ text: string }];
+    expect((await runCli(args, terminal)).stdout).toBe(`${visible(text.trim())}\n`);
+    expect((await runCli([...args, '--samples', '2'], terminal)).stdout).toMatch(
+      /^--- prompt 1, answer 1: 8 tokens, .*^--- prompt 1, answer 2: /ms,
+    );
   });
 
   test('--raw continues a text as it stands: the same tokens as {"text"}, and fewer than with the chat template', async () => {
