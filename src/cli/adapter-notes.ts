@@ -1,7 +1,9 @@
 /** What a person has to know of a model or an adapter before it is asked, said on stderr. */
+import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import type { FoundAdapter } from '../report/find-adapter.js';
 import { label, visible } from '../report/hostile-text.js';
+import { namedBaseSha256, type NamedAdapter } from '../report/named-adapter.js';
 import { trainedBehind } from '../report/trained-behind.js';
 import { isDataFile } from '../tasks/data/read-rows.js';
 import { printNote } from './output.js';
@@ -35,3 +37,11 @@ export const cannotRead = (model: string, task: string): string | null =>
 export const note = (text: string | null): void => {
   if (text !== null) printNote(`${text}\n`);
 };
+
+/** Not refused: one adapter is used with several quantisations of its model. The model's file is read only where a base is named. */
+export async function noteOtherBase(found: NamedAdapter, model: { readonly path: string; hash(): Promise<string> }): Promise<void> {
+  const base = await namedBaseSha256(found);
+  if (base === undefined || base === (await model.hash())) return;
+  const [adapter, other] = [found.file, model.path].map((file) => path.basename(file));
+  note(`${adapter} was trained on another file than ${other} (SHA-256 ${base.slice(0, 12)}…): its answers may be worse.`);
+}

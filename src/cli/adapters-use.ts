@@ -1,9 +1,10 @@
+import { hashFile } from '../engine/adapter.js';
 import { ADAPTER_USERS, prepareAdapter, type AdapterUser } from '../engine/adapter-use.js';
 import { resolveModel } from '../engine/model-files.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { baseNameOf, baseSha256Of, nameAdapter } from '../report/named-adapter.js';
 import { solvedExamples } from '../report/trained-behind.js';
-import { askedBehind, note as tell, sentByClients } from './adapter-notes.js';
+import { askedBehind, note as tell, noteOtherBase, sentByClients } from './adapter-notes.js';
 import { asTrained, asTrainedHere, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { print, printJson, UsageError } from './output.js';
@@ -59,6 +60,7 @@ export const adaptersUseCommand = defineCommand({
     const modelSha256 = baseSha256Of(found);
     const request = { for: program, adapter: found.file, model: path, out, force, ...(before === null ? {} : { before }) };
     const prepared = await prepareAdapter({ ...request, ...(modelSha256 === undefined ? {} : { modelSha256 }) });
+    if (modelSha256 === undefined) await noteOtherBase(found, { path, hash: () => hashFile(path) });
     if (json) return printJson({ for: program, model: path, ...prepared, before });
     const { files, commands, note } = prepared;
     const behindText = before === null || before.length === 0 ? '' : `${standsBefore(before, program)} `;

@@ -9,6 +9,7 @@ import { loadModel, type LoadModelOptions } from '../engine/model.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { withProfile } from '../training/profile.js';
 import { resolveSettings, type RunSettings } from '../training/settings.js';
+import { noteOtherBase } from './adapter-notes.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf } from './registry-flags.js';
@@ -83,6 +84,7 @@ export async function answerLocally(
   try {
     if (found !== undefined) await requireServable(found, model);
     const adapter = found === undefined ? null : await model.loadAdapter(found.file);
+    if (found !== undefined) await noteOtherBase(found, model);
     return { backend: localBackend(model), adapter, model: { path: name, sha256: await model.hash() } };
   } catch (error) {
     await model.dispose();

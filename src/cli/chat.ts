@@ -2,7 +2,7 @@ import { Conversation } from '../host/conversation.js';
 import { ModelHost } from '../host/model-host.js';
 import { baseNameOf, nameAdapter, requireServable } from '../report/named-adapter.js';
 import { chat } from './chat-session.js';
-import { askedBehind, note } from './adapter-notes.js';
+import { askedBehind, note, noteOtherBase } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { GIVE_A_MODEL } from './model-to-load.js';
@@ -77,6 +77,7 @@ export const chatCommand = defineCommand({
       ...(before === undefined ? {} : { before }),
       ...(argv.system === undefined ? {} : { system: argv.system }),
     });
+    if (found !== null) await noteOtherBase(found, model);
     process.off('SIGINT', interrupt);
     const { stdin: input, stdout: output } = process;
     const terminal = input.isTTY && output.isTTY && !argv.json;

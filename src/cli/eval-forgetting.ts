@@ -4,6 +4,7 @@ import { measureForgetting } from '../evaluation/forgetting.js';
 import { forgettingSentences } from '../report/figures.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { forgettingOf } from '../statistics/index.js';
+import { noteOtherBase } from './adapter-notes.js';
 import { loadingOf, runDefaults, type BackendFlags } from './answering.js';
 import { interruption, print, printJson } from './output.js';
 import { Progress } from './progress.js';
@@ -30,6 +31,7 @@ export async function evalForgetting({
   await using model = await loadModel(name, { ...defaults, ...given, signal, fixedThreads: true });
   if (found !== undefined) await requireServable(found, model);
   using adapter = found === undefined ? null : await model.loadAdapter(found.file);
+  if (found !== undefined) await noteOtherBase(found, model);
   using progress = new Progress({ label: 'measuring', unit: 'texts' });
   const started = performance.now();
   const onProgress = ({ done, total }: { done: number; total: number }): void => progress.update(done, { total });

@@ -6,7 +6,7 @@ import { ModelHost } from '../host/model-host.js';
 import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { visible } from '../report/hostile-text.js';
-import { askedBehind, note } from './adapter-notes.js';
+import { askedBehind, note, noteOtherBase } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
@@ -121,6 +121,7 @@ export const generateCommand = defineCommand({
       const model = await host.load(named, { ...loading, maxSequences: 1 });
       if (found !== null) await requireServable(found, model);
       const adapter = found === null ? null : await model.loadAdapter(found.file);
+      if (found !== null) await noteOtherBase(found, model);
       return await streamAnswer(model.stream({ ...(prompt as HostRequest), ...reply, adapter, deterministic: true }), argv.json);
     }
     progress.begin('loading the model');
@@ -128,6 +129,7 @@ export const generateCommand = defineCommand({
     try {
       if (found !== null) await requireServable(found, model);
       const adapter = found === null ? null : await model.loadAdapter(found.file);
+      if (found !== null) await noteOtherBase(found, model);
       const readable = !argv.json && process.stdout.isTTY;
       const rollouts = generateEach(model, {
         prompts,

@@ -1,13 +1,15 @@
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { hashFile } from '../engine/adapter.js';
 import { MATMUL_HELP, MATMULS } from '../engine/addon.js';
+import { resolveModel } from '../engine/model-files.js';
 import { readJson } from '../files.js';
 import { findAdapter } from '../report/find-adapter.js';
 import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
 import { isLoopback } from '../server/origin.js';
 import { DEFAULT_LIMITS, startServer } from '../server/server.js';
 import { shellWord } from '../shell-word.js';
-import { askedBehind, note, sentByClients } from './adapter-notes.js';
+import { askedBehind, note, noteOtherBase, sentByClients } from './adapter-notes.js';
 import { defineCommand, modelOption } from './command.js';
 import { interruption, printJsonLine, reportFailure, UsageError, write } from './output.js';
 import { Progress } from './progress.js';
@@ -134,7 +136,7 @@ export const serveCommand = defineCommand({
       const found = findAdapter(file);
       const behind = askedBehind(found, sentByClients(found));
       note(behind === null ? null : `${name}: ${behind}`);
-      return { name, file: found.file };
+      return { name, file: found.file, found };
     });
     const models = argv.allowModel.map((text) => {
       const [, name = text, model = text] = /^([^=]+)=(.+)$/.exec(text) ?? [];
@@ -177,7 +179,7 @@ export const serveCommand = defineCommand({
     const server = await startServer({
       model: argv.model,
       name: argv.name ?? path.basename(argv.model, '.gguf'),
-      adapters,
+      adapters: adapters.map(({ name, file }) => ({ name, file })),
       adapterFolder: argv.adapters,
       registry: argv.registry === undefined ? undefined : registryOf({ registry: argv.registry }),
       runs: argv.runs,
@@ -217,6 +219,10 @@ export const serveCommand = defineCommand({
         `${server.url}/v1 answers for ${served.join(', ')}\n${isMade ? `key for administrative calls: ${adminKey}\n` : ''}` +
           `${page === null ? '' : `the page: ${page}\n`}`,
       );
+    const { path: base } = await resolveModel(argv.model, { download: false });
+    let sha256: Promise<string> | undefined;
+    for (const { found } of adapters)
+      await noteOtherBase({ ...found, published: null }, { path: base, hash: () => (sha256 ??= hashFile(base)) }).catch(() => undefined);
     await new Promise<void>((resolve) => {
       if (signal.aborted) resolve();
       signal.addEventListener('abort', () => resolve(), { once: true });

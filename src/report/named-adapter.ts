@@ -103,7 +103,7 @@ export const baseNameOf = ({ run, published }: NamedAdapter): string | undefined
   run?.manifest.start.model.name ?? published?.record.base.name;
 
 /** What the adapter was made on, where that is on record. */
-export const baseSha256Of = ({ run, published }: NamedAdapter): string | undefined =>
+export const baseSha256Of = ({ run, published }: Pick<NamedAdapter, 'run' | 'published'>): string | undefined =>
   run?.manifest.start.model.sha256 ?? published?.record.base.sha256;
 
 /** The same, where nothing else is on record as the adapter's GGUF itself says it. */

@@ -1,7 +1,8 @@
 /** `chat` and `generate --stream`: a dialogue on a terminal and through a pipe, replies as they are sampled. */
 import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -195,5 +196,26 @@ describe('through a pipe', () => {
     writeSyntheticAdapter(adapter, shape);
     const { code, stderr } = await runCli([...command.split(' '), '--adapter', adapter]);
     expect([code, stderr]).toEqual([2, expect.stringContaining('Give --model, or a run or a name in the registry as --adapter.')]);
+  });
+
+  test('an adapter that names another base is used with a note, and with its own without', async () => {
+    const adapter = path.join(folder, 'named.gguf');
+    const args = ['--model', model, '--adapter', adapter, '--threads', '1'];
+    const sha256 = createHash('sha256').update(readFileSync(model)).digest('hex');
+    const asked = ['generate', ...args, '--prompt', 'x', '--max-tokens', '2'];
+    writeSyntheticAdapter(adapter, shape, { base: sha256 });
+    expect(await runCli(asked)).toMatchObject({ code: 0, stderr: '' });
+    writeSyntheticAdapter(adapter, shape, { base: [...sha256].reverse().join('') });
+    const told = (stderr: string): string => stderr.replace(/\s+/g, ' ');
+    const note = expect.stringMatching(/^named\.gguf was trained on another file than model\.gguf \(SHA-256 \w{12}…\): its answers/);
+    for (const command of [
+      asked,
+      [...asked, '--stream'],
+      ['chat', ...args],
+      ['adapters', 'use', ...args.slice(0, 2), adapter, '--for', 'ollama', '--out', path.join(folder, 'use')],
+    ]) {
+      const { status, stderr } = spawnSync(process.execPath, [MAIN, ...command], { input: '', encoding: 'utf8' });
+      expect([status, told(stderr)]).toEqual([0, note]);
+    }
   });
 });

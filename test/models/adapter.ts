@@ -15,12 +15,14 @@ export interface SyntheticAdapterOptions {
   readonly magnitude?: number;
   /** Of a quantised type every row has whole blocks: with Q8_0 a rank of 32. */
   readonly type?: 'F32' | 'F16' | 'Q8_0';
+  /** SHA-256 of the base that the file names; default: none. */
+  readonly base?: string;
 }
 
 export const ADAPTER_TARGETS = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up', 'ffn_down'] as const;
 
 export function synthesizeAdapter(shape: ModelShape, options: SyntheticAdapterOptions = {}): Pick<SyntheticModel, 'metadata' | 'tensors'> {
-  const { seed = 1n, rank = 4, alpha = 8, targets = ADAPTER_TARGETS, magnitude = 0.1, type = 'F32' } = options;
+  const { seed = 1n, rank = 4, alpha = 8, targets = ADAPTER_TARGETS, magnitude = 0.1, type = 'F32', base } = options;
   const uniform = (name: string, count: number, rms: number): Float32Array => {
     const random = new Random(deriveSeed({ runSeed: seed, purpose: 'synthetic adapter', iteration: 0, problemId: name, sample: 0 }));
     return Float32Array.from({ length: count }, () => rms * Math.sqrt(12) * (random.nextDouble() - 0.5));
@@ -45,6 +47,7 @@ export function synthesizeAdapter(shape: ModelShape, options: SyntheticAdapterOp
     { key: 'general.quantized', value: bool(false) },
     { key: 'adapter.type', value: text('lora') },
     { key: 'adapter.lora.alpha', value: float32(alpha) },
+    ...(base === undefined ? [] : [{ key: 'isopro.base_model.sha256', value: text(base) }]),
   ];
   const infos = layOut(
     encoded.map(({ name, dimensions, data }) => ({ name, dimensions, typeId: BLOCK_FORMATS[type].id, bytes: data.length })),
