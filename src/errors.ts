@@ -27,8 +27,7 @@ export const ERRORS = {
   GATE_EVIDENCE_INVALID: 'Correct the member of the evidence named above; `docs/gate.md` says what a trial holds.',
   GATE_POLICY_INVALID: 'Correct the member of the policy named above; `docs/gate.md` lists what each policy has.',
   GRAMMAR_INVALID:
-    'Correct the grammar or JSON Schema at the place named above. What no grammar keeps can be checked behind: ' +
-    'with zod, put it in `.refine()`.',
+    'Correct the grammar or JSON Schema at the place named above. What no grammar keeps is left out of it and checked on the answer.',
   INVALID_ARGUMENT: 'Correct the argument named above.',
   JOBS_BUSY: 'Let what runs there end, or give this server another folder with --runs.',
   JOBS_UNREADABLE:

@@ -4,6 +4,7 @@
  * of them where `required` is absent, and others only where `additionalProperties` asks for them; an array has all of its
  * `prefixItems`; numbers have at most 16 digits before and after the point.
  */
+import { z } from 'zod';
 import type { Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { integersBetween } from './integer-grammar.js';
@@ -33,7 +34,7 @@ const ANNOTATIONS = new Set([
 const KEYWORDS_OF_TYPE: Partial<Record<Type, readonly string[]>> = {
   object: ['properties', 'required', 'additionalProperties', 'minProperties', 'maxProperties'],
   array: ['items', 'prefixItems', 'minItems', 'maxItems', 'uniqueItems'],
-  string: ['minLength', 'maxLength', 'format'],
+  string: ['minLength', 'maxLength', 'format', 'pattern'],
 };
 /** Kept of what is said to be an integer. */
 const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
@@ -48,6 +49,7 @@ const MOST_COMPARED = 256;
 const LEAP = '("0" [48] | [2468] [048] | [13579] [26])';
 const TIME =
   '([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{1,9})? ("Z" | [+-] ([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9])';
+const LOCAL = TIME.slice(0, TIME.indexOf(' ("Z"'));
 const DATE =
   '([0-9]{4} "-" (("0" [13578] | "1" [02]) "-" ("0" [1-9] | [12] [0-9] | "3" [01]) | ("0" [469] | "11") "-" ("0" [1-9] | [12] [0-9] | ' +
   '"30") | "02-" ("0" [1-9] | "1" [0-9] | "2" [0-8]))' +
@@ -56,8 +58,33 @@ const FORMATS = new Map([
   ['date', DATE],
   ['time', TIME],
   ['date-time', `${DATE} "T" ${TIME}`],
-  ['uuid', 'hex{8} "-" hex{4} "-" [1-8] hex{3} "-" [89abAB] hex{3} "-" hex{12}'], // of a version: RFC 9562, section 4
+  ['uuid', uuid()],
 ]);
+/** What zod writes of its own strings, by `format` and `pattern`: the pattern is the narrower one. */
+let ofZod: ReadonlyMap<string, string> | undefined;
+const patterns = (): ReadonlyMap<string, string> =>
+  (ofZod ??= new Map(
+    (
+      [
+        [z.iso.date(), DATE],
+        [z.iso.time(), LOCAL],
+        [z.iso.datetime(), `${DATE} "T" ${LOCAL} "Z"`],
+        [z.iso.datetime({ offset: true }), `${DATE} "T" ${TIME}`],
+        [z.guid(), uuid()],
+        [z.uuid(), uuid('[1-8]', '[89abAB]')],
+        [z.uuidv4(), uuid('"4"', '[89abAB]')],
+        [z.uuidv7(), uuid('"7"', '[89abAB]')],
+      ] as const
+    ).map(([schema, gbnf]) => [kindOfText(z.toJSONSchema(schema) as Schema), gbnf]),
+  ));
+function kindOfText({ format = null, pattern = null }: Schema): string {
+  return JSON.stringify([format, pattern]);
+}
+/** @param version the first character of the third group @param variant that of the fourth */
+function uuid(version = 'hex', variant = 'hex'): string {
+  const of = (count: number): string => `hex{${count}}`;
+  return `${of(8)} "-" ${of(4)} "-" ${version} ${of(3)} "-" ${variant} ${of(3)} "-" ${of(12)}`;
+}
 
 /** Of names: they are strings. */
 const saysNothing = (names: Json): boolean => names === true || ['{}', '{"type":"string"}'].includes(JSON.stringify(names));
@@ -365,12 +392,15 @@ class Compiler {
 
   #string(pointer: string, schema: Schema): string {
     const [least, most] = this.#limits(pointer, schema, 'Length');
-    if (schema.format === undefined) return sequence('"\\""', times('character', least, most), '"\\""');
+    if (schema.format === undefined && schema.pattern === undefined) return sequence('"\\""', times('character', least, most), '"\\""');
     const format = FORMATS.get(String(schema.format));
-    if (format === undefined) this.#refuse(pointer, `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`);
+    if (schema.format !== undefined && format === undefined)
+      this.#refuse(pointer, `a grammar cannot keep "format" ${JSON.stringify(schema.format)}`);
+    const text = schema.pattern === undefined ? format : patterns().get(kindOfText(schema));
+    if (text === undefined) this.#refuse(pointer, 'a grammar cannot keep "pattern"');
     if (schema.minLength !== undefined || schema.maxLength !== undefined)
       this.#refuse(pointer, 'a grammar cannot keep "minLength" and "maxLength" beside "format"');
-    return `"\\"" ${format} "\\""`;
+    return `"\\"" ${text} "\\""`;
   }
 
   /** A bound that a keyword gives, as a whole number: the least, or the largest, that it allows. */

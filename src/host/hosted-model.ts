@@ -17,7 +17,7 @@ import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
 import { HostedAdapter, type LoadedAdapter } from './hosted-adapter.js';
 import type { MemoryBudget } from './memory-budget.js';
 import type { Held, SharedValues } from './shared-values.js';
-import { jsonSchemaOf, objectOf, type ObjectReply, type ObjectRequest } from './structured-reply.js';
+import { grammarOf, objectOf, type ObjectReply, type ObjectRequest } from './structured-reply.js';
 
 /** Refuse with OUT_OF_MEMORY what the host has no memory for, or wait until it has. */
 export type WhenFull = 'refuse' | 'wait';
@@ -234,7 +234,7 @@ export class HostedModel {
    */
   async generateObject<Schema extends z.ZodType>(request: ObjectRequest<Schema>): Promise<ObjectReply<Schema>> {
     const { schema, ...rest } = Object(request) as ObjectRequest<Schema>;
-    const reply = await this.#ask({ ...rest, jsonSchema: jsonSchemaOf(schema) });
+    const reply = await this.#ask({ ...rest, grammar: grammarOf(schema) });
     return { object: await objectOf(schema, reply), reply };
   }
 

@@ -1,5 +1,6 @@
 /** Replies that are values of a zod schema: the schema as a grammar before, its own check behind. */
 import { z } from 'zod';
+import { grammarOfJsonSchema } from '../engine/json-schema.js';
 import { IsoproError } from '../errors.js';
 import type { HostReply, HostRequest } from './host-request.js';
 
@@ -18,29 +19,48 @@ export interface ObjectReply<Schema extends z.ZodType> {
 const SAFE: Readonly<Record<string, number>> = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
 const VALUES: readonly string[] = ['const', 'default', 'enum', 'examples'];
 
-/** What z.iso.date() and z.uuid() have beside their formats, which say the same and are kept. */
-const PATTERNS = new Map([z.iso.date(), z.uuid()].map((schema) => z.toJSONSchema(schema)).map(({ format, pattern }) => [format, pattern]));
-
-/** A JSON Schema without what zod writes beside what is meant: the bounds of z.int() and the pattern of a date or a UUID. */
+/** A JSON Schema without what zod writes beside what is meant: the bounds of z.int(). */
 export function asMeant<Value>(schema: Value): Value {
   if (Array.isArray(schema)) return schema.map(asMeant) as Value;
   if (typeof schema !== 'object' || schema === null) return schema;
   return Object.fromEntries(
     Object.entries(schema)
       .filter(([name, value]) => typeof value !== 'number' || SAFE[name] !== value)
-      .filter(([name, value]) => name !== 'pattern' || value !== PATTERNS.get((schema as { format?: string }).format))
       .map(([name, value]) => [name, VALUES.includes(name) ? value : asMeant(value)]),
   ) as Value;
 }
 
-/** What the schema reads. @throws IsoproError INVALID_ARGUMENT, GRAMMAR_INVALID where JSON Schema has no words for it */
-export function jsonSchemaOf(schema: z.ZodType): object {
+const REMEDY = 'Take from the schema what is named above, and check it behind, in `.refine()`.';
+
+/** Where zod stopped, as a pointer; empty where it is the whole. */
+function placeOf(schema: z.ZodType, stopped: string): string {
+  const places: string[] = [];
+  const override = ({ zodSchema, path }: { zodSchema: z.core.$ZodTypes; path: readonly (string | number)[] }): void => {
+    if (stopped.toLowerCase().startsWith(zodSchema._zod.def.type)) places.push(path.map((key) => `/${key}`).join(''));
+  };
+  z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override });
+  const [place = ''] = places;
+  return place === '' ? '' : ` at #${place}`;
+}
+
+/** The grammar of what the schema reads. @throws IsoproError INVALID_ARGUMENT, GRAMMAR_INVALID for what no grammar keeps */
+export function grammarOf(schema: z.ZodType): string {
   if (typeof (schema as z.ZodType | undefined)?._zod !== 'object')
     throw new IsoproError('INVALID_ARGUMENT', 'request.schema: expected a schema of zod 4');
+  let json: object;
   try {
-    return asMeant(z.toJSONSchema(schema, { io: 'input' }));
+    json = z.toJSONSchema(schema, { io: 'input' });
   } catch (cause) {
-    throw new IsoproError('GRAMMAR_INVALID', `the schema has no JSON Schema: ${(cause as Error).message}`, { cause });
+    const { message } = cause as Error;
+    throw new IsoproError('GRAMMAR_INVALID', `the schema has no JSON Schema${placeOf(schema, message)}: ${message}`, {
+      cause,
+      remedy: REMEDY,
+    });
+  }
+  try {
+    return grammarOfJsonSchema(asMeant(json));
+  } catch (cause) {
+    throw new IsoproError('GRAMMAR_INVALID', (cause as Error).message, { cause, remedy: REMEDY });
   }
 }
 

@@ -173,6 +173,10 @@ describe('a zod schema', () => {
     }
     const everyday = z.object({ age: z.int().min(18).max(120), on: z.iso.date(), mark: z.number().refine((mark) => mark < Infinity) });
     expect((await model.generateObject({ prompt: 'x', schema: everyday, maxTokens: 200 })).object.age).toBeGreaterThanOrEqual(18);
+    const record = await model.generateObject({ prompt: 'x', schema: z.record(z.string(), z.number()), maxTokens: 200 });
+    expect(Object.values(record.object).every(Number.isFinite)).toBe(true);
+    for (const text of [z.uuid(), z.uuidv4(), z.uuidv7(), z.guid(), z.iso.time(), z.iso.datetime(), z.iso.datetime({ offset: true })])
+      expect((await model.generateObject({ prompt: 'x', schema: text, maxTokens: 200 })).reply.finish).toBe('stop');
     const upper = z.object({ kind: schema.shape.kind.transform((kind) => kind.length) });
     expect((await model.generateObject({ prompt: 'x', schema: upper, maxTokens: 200 })).object.kind).toBe(5);
   });
@@ -180,8 +184,19 @@ describe('a zod schema', () => {
   test('that no grammar keeps is refused by name; a reply that it does not take is an error', async () => {
     const ask = (of: z.ZodType, maxTokens = 200): Promise<unknown> => model.generateObject({ prompt: 'x', schema: of, maxTokens });
     await expect(ask(z.number().min(3))).rejects.toMatchObject({ code: 'GRAMMAR_INVALID', message: expect.stringContaining('minimum') });
-    await expect(ask(z.email())).rejects.toMatchObject({ code: 'GRAMMAR_INVALID', remedy: expect.stringContaining('.refine()') });
-    await expect(ask(z.date())).rejects.toMatchObject({ code: 'GRAMMAR_INVALID' });
+    await expect(ask(z.email())).rejects.toMatchObject({
+      code: 'GRAMMAR_INVALID',
+      message: expect.stringContaining('"format" "email"'),
+      remedy: expect.stringContaining('.refine()'),
+    });
+    await expect(model.generate({ prompt: 'x', jsonSchema: { type: 'string', pattern: 'a' } })).rejects.toMatchObject({
+      code: 'GRAMMAR_INVALID',
+      remedy: expect.not.stringContaining('.refine()'),
+    });
+    await expect(ask(z.object({ a: z.array(z.object({ b: z.date() })) }))).rejects.toMatchObject({
+      code: 'GRAMMAR_INVALID',
+      message: expect.stringContaining('at #/properties/a/items/properties/b: Date cannot be represented'),
+    });
     await expect(ask({} as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     await expect(ask(schema, 2)).rejects.toMatchObject({ code: 'REPLY_INVALID', message: expect.stringContaining('2 tokens') });
     const never = z.enum(['small', 'large']).refine(() => false, 'never good enough');
