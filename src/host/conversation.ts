@@ -48,8 +48,8 @@ export class Conversation {
   }
 
   /**
-   * The reply to what the user says next, token by token. Of a reply that an abort, its caller or a dispose ended, what was said stays; where nothing
-   * was, and after any other error, the conversation is as it was before.
+   * The reply to what the user says next, token by token. Of a reply that an abort, its caller or a dispose ended, what was said stays;
+   * where nothing was, and after any other error, the conversation is as it was before.
    * @throws IsoproError INVALID_ARGUMENT while another reply is under way, which this one would not know of; as HostedModel.stream
    */
   async *reply(prompt: string, options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<TokenEvent, HostReply, undefined> {
