@@ -1,9 +1,10 @@
-// Runs at `npm install`: takes the prebuilt addon of this platform where there is one that loads, else builds it.
+// Runs at `npm install`: takes the prebuilt addon of this platform where there is one that loads, else builds it, and beside it SQLite's
+// binding: package.json keeps npm from running that package's own script (`allowScripts`), which would compile it before this one begins.
 // npm shows the output of a dependency's install script only when it fails (or with --foreground-scripts).
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { availableParallelism } from 'node:os';
+import { availableParallelism, constants, setPriority } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { inspectToolchain } from './toolchain.mjs';
@@ -12,12 +13,18 @@ const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const require = createRequire(import.meta.url);
 const fromSource = process.env.ISOPRO_LLAMA_FROM_SOURCE === '1';
 
+/** What a program says on stderr when it fails; null where it does not. */
+function failureOf(program, ...args) {
+  const { status, stderr, signal } = spawnSync(process.execPath, ['-e', program, ...args], { encoding: 'utf8', cwd: root });
+  return status === 0 ? null : stderr || signal || 'unknown';
+}
+
 /** Whether an addon loads, tried in a process of its own. */
 function loads(file) {
   if (!existsSync(file)) return false;
-  const trial = spawnSync(process.execPath, ['-e', 'require(process.argv[1])', file], { encoding: 'utf8' });
-  if (trial.status === 0) return true;
-  const reason = trial.stderr.split('\n').find((line) => line.includes('Error')) ?? trial.signal ?? 'unknown';
+  const said = failureOf('require(process.argv[1])', file);
+  if (said === null) return true;
+  const reason = said.split('\n').find((line) => line.includes('Error')) ?? said;
   console.error(`isopro-native: ${path.relative(root, file)} does not load here (${reason.trim()})`);
   return false;
 }
@@ -32,15 +39,64 @@ function fail(message) {
   process.exit(1);
 }
 
+/** Resolves to the exit code and, unless it was inherited, the output. */
+function run(command, args, options, onSpawn) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, options);
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) stream?.on('data', (data) => (output += data));
+    child.once('error', reject);
+    child.once('spawn', () => onSpawn?.(child.pid));
+    child.once('close', (code) => resolve({ code: code ?? 1, output }));
+  });
+}
+
+/** The package's own script: it takes a published binding, or compiles one. */
+async function installSqlite() {
+  const opens = "new (require('better-sqlite3'))(':memory:')";
+  if (failureOf(opens) === null) return;
+  const npm = process.env.npm_execpath; // of the npm that runs this
+  const [command, ...args] = npm === undefined ? ['npm'] : [process.execPath, npm];
+  const { code, output } = await run(command, [...args, 'run', 'install'], {
+    cwd: path.dirname(require.resolve('better-sqlite3/package.json')),
+    env: { ...process.env, CFLAGS: process.env.CFLAGS ?? '-O2' }, // as SQLite itself is built; node-gyp's -O3 takes a quarter longer
+    shell: npm === undefined && process.platform === 'win32',
+  });
+  const said = code === 0 ? failureOf(opens) : output;
+  if (said !== null) fail(`SQLite's binding could not be built:\n${said.trim().split('\n').slice(-40).join('\n')}`);
+}
+
+async function buildAddon() {
+  const started = Date.now();
+  const cmakeJs = require.resolve('cmake-js/bin/cmake-js');
+  const options = {
+    cwd: root,
+    stdio: 'inherit',
+    env: {
+      ...process.env,
+      CMAKE_BUILD_PARALLEL_LEVEL: process.env.CMAKE_BUILD_PARALLEL_LEVEL ?? String(availableParallelism()),
+      // CMake calls `node`; it must be this one.
+      PATH: `${path.dirname(process.execPath)}${path.delimiter}${process.env.PATH ?? ''}`,
+    },
+  };
+  // SQLite is one long compilation, which decides when both have ended: it has a processor for itself.
+  const last = (pid) => setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL);
+  const { code } = await run(process.execPath, [cmakeJs, 'compile', '--directory', root], options, last);
+  if (code !== 0) fail('the addon could not be built; the lines above say why');
+  if (!loads(path.join(root, 'build', 'Release', 'isopro_native.node')))
+    fail('the addon was built but cannot be loaded; please report this with the lines above');
+  console.log(`isopro-native: built the addon in ${Math.round((Date.now() - started) / 1000)} s`);
+}
+
 const prebuilt = path.join(root, 'prebuilds', `${process.platform}-${process.arch}`, 'isopro_native.node');
 if (!fromSource && loads(prebuilt)) {
   console.log(`isopro-native: using the prebuilt addon for ${process.platform}-${process.arch}`);
+  await installSqlite();
   process.exit(0);
 }
 
 if (!['cmake-js', 'node-addon-api', 'node-llama-cpp'].every(isInstalled))
   fail('the addon is compiled on this machine, with packages that were left out or failed: install again without --omit=optional');
-const cmakeJs = require.resolve('cmake-js/bin/cmake-js');
 
 const missing = inspectToolchain().filter(({ found }) => found === null);
 for (const { tool, remedy } of missing) {
@@ -48,18 +104,4 @@ for (const { tool, remedy } of missing) {
 }
 if (missing.length > 0) fail('install the above and run npm install again');
 
-const started = Date.now();
-const build = spawnSync(process.execPath, [cmakeJs, 'compile', '--directory', root], {
-  cwd: root,
-  stdio: 'inherit',
-  env: {
-    ...process.env,
-    CMAKE_BUILD_PARALLEL_LEVEL: process.env.CMAKE_BUILD_PARALLEL_LEVEL ?? String(availableParallelism()),
-    // CMake calls `node`; it must be this one.
-    PATH: `${path.dirname(process.execPath)}${path.delimiter}${process.env.PATH ?? ''}`,
-  },
-});
-if (build.status !== 0) fail('the addon could not be built; the lines above say why');
-if (!loads(path.join(root, 'build', 'Release', 'isopro_native.node')))
-  fail('the addon was built but cannot be loaded; please report this with the lines above');
-console.log(`isopro-native: built the addon in ${Math.round((Date.now() - started) / 1000)} s`);
+await Promise.all([buildAddon(), installSqlite()]);

@@ -1,6 +1,6 @@
 /** The dialogue of `chat`: lines of the user in, replies out as they are sampled. */
 import { createInterface } from 'node:readline';
-import type { Readable, Writable } from 'node:stream';
+import { Writable, type Readable } from 'node:stream';
 import { IsoproError } from '../errors.js';
 import type { Conversation } from '../host/conversation.js';
 import { visible } from '../report/hostile-text.js';
@@ -16,12 +16,38 @@ export interface ChatStreams {
 
 const HELP = '/clear forgets the conversation, /exit (or Ctrl-D) ends it, Ctrl-C ends a reply\n';
 
+/** What a line editor shows; while a reply is written nothing, so that what is typed then does not run into it. */
+class Echo extends Writable {
+  silent = false;
+  readonly #to: Writable;
+
+  constructor(to: Writable) {
+    super({ decodeStrings: false });
+    this.#to = to;
+    to.on('resize', () => this.emit('resize'));
+  }
+
+  get columns(): number | undefined {
+    return (this.#to as Partial<NodeJS.WriteStream>).columns;
+  }
+
+  override _write(text: string, _: BufferEncoding, done: () => void): void {
+    if (!this.silent) this.#to.write(text);
+    done();
+  }
+}
+
 /**
  * Answers line by line until `/exit`, the end of the input or a Ctrl-C where nobody types and no reply runs. Resolves to whether the input
  * was read to its end.
  */
 export async function chat(conversation: Conversation, { input, output, terminal, json = false }: ChatStreams): Promise<boolean> {
-  const lines = createInterface({ input, ...(terminal && { output }), terminal, prompt: '> ', historySize: 100 });
+  const echo = new Echo(output);
+  const lines = createInterface({ input, ...(terminal && { output: echo }), terminal, prompt: '> ', historySize: 100 });
+  const unseen: string[] = []; // typed while a reply was written, and not answered yet
+  lines.on('line', (line) => {
+    if (echo.silent) unseen.push(line);
+  });
   let reply: AbortController | undefined;
   let ended = true;
   const interrupt = (): void => {
@@ -47,10 +73,14 @@ export async function chat(conversation: Conversation, { input, output, terminal
       else if (terminal && /^\/[a-z]+(?:\s|$)/i.test(prompt)) output.write(`There is no ${prompt.split(/\s/)[0]}. ${HELP}`);
       else if (prompt !== '') {
         reply = new AbortController();
+        echo.silent = true;
         await answer(conversation, prompt, reply.signal, { output, terminal, json });
+        echo.silent = false;
         reply = undefined;
       }
-      if (terminal) lines.prompt();
+      const next = unseen.shift();
+      if (next !== undefined) output.write(`> ${visible(next)}\n`);
+      else if (terminal) lines.prompt(true);
     }
   } finally {
     process.off('SIGINT', interrupt);

@@ -1,16 +1,19 @@
 /** What `train` learns from its files, by objective: examples or pairs, the share that is kept apart, and how a batch is learned. */
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
+import path from 'node:path';
 import { z } from 'zod';
 import { writeFileAtomically } from '../engine/atomic-file.js';
-import { dpo, pairLogprobs, type PairLogprobs } from '../engine/dpo.js';
+import { dpo, referenceLogprobs, type OnReference, type PairLogprobs } from '../engine/dpo.js';
 import { fineTune, likelihood, type FineTuningEvent, type FineTuningPlan, type Learning, type Validation } from '../engine/fine-tuning.js';
 import type { Model } from '../engine/model.js';
 import { readPairs, type PreferencePair } from '../engine/preference-pairs.js';
+import { IsoproError } from '../errors.js';
 import type { Trainer, TrainSequence } from '../engine/trainer.js';
-import { parseExamples, splitExamples, tokenisedExamples } from '../engine/training-examples.js';
+import { eachAnswer, parseExamples, splitExamples, tokenisedExamples, type NamedExample } from '../engine/training-examples.js';
 import { readJson, readLines } from '../files.js';
 import { readRaw } from '../tasks/data/read-rows.js';
+import { splitPath, writtenParts } from '../tasks/data/split.js';
 import { curate, curatedToMeasure, type Curation, type CurationCounts } from './train-curation.js';
 
 /** Files with fewer examples have none kept apart unless that is asked for. */
@@ -18,10 +21,16 @@ const LARGE = 100;
 const SHARE = 0.1;
 
 export const OBJECTIVES = ['sft', 'dpo'] as const;
+/** Which answers of a conversation are learned. */
+export const ANSWERS = ['last', 'all'] as const;
 
 export interface TrainDataOptions {
   readonly objective: (typeof OBJECTIVES)[number];
+  /** Of the examples; where a split is written down beside it, its rows are held out. */
+  readonly file?: string;
   readonly lines: AsyncIterable<string>;
+  /** Default: last. */
+  readonly answers?: (typeof ANSWERS)[number];
   readonly validation: number | undefined;
   readonly validationData: string | undefined;
   readonly maxTokens: number;
@@ -54,17 +63,25 @@ export interface TrainData {
   readonly tooLong: number;
   /** Null where nothing was curated. */
   readonly curation: CurationCounts | null;
+  /** What a person should know of what is learned and what is not. */
+  readonly notes: readonly string[];
   /** Of the examples that are trained on. */
   readonly tokens: number;
   /** Of the first so many examples. */
   sequences(count: number): readonly TrainSequence[];
-  train(trainer: Trainer, plan: Plan, signal: AbortSignal): AsyncGenerator<FineTuningEvent>;
+  /** Seconds that what is computed before the first step will take, from so many examples; 0 where that is nothing. */
+  secondsBefore(trainer: Trainer, count: number, signal: AbortSignal): Promise<number>;
+  /** @param onReference pairs whose log-probabilities under the base model are known, of all, before the first step */
+  train(trainer: Trainer, plan: Plan, signal: AbortSignal, onReference?: OnReference): AsyncGenerator<FineTuningEvent>;
 }
 
 interface Read<Example> {
   readonly examples: readonly Example[];
   readonly tooLong: number;
   readonly curation?: CurationCounts | null;
+  /** Those of the dev set of a split that is written down. */
+  readonly dev?: readonly Example[];
+  readonly notes?: readonly string[];
 }
 
 interface Kind<Example> {
@@ -76,12 +93,18 @@ interface Kind<Example> {
   /** Examples of which this is equal are kept apart together. */
   readonly textOf: (example: Example) => Int32Array;
   readonly sequencesOf: (example: Example) => readonly TrainSequence[];
-  readonly learning: (trainer: Trainer, all: readonly Example[], batchSize: number, signal: AbortSignal) => Promise<Learning<Example>>;
+  /** Computed of every example before the first step. */
+  readonly before?: (trainer: Trainer, some: readonly Example[], signal: AbortSignal) => Promise<unknown>;
+  readonly learning: (
+    trainer: Trainer,
+    all: readonly Example[],
+    how: { readonly batchSize: number; readonly signal: AbortSignal; readonly onReference?: OnReference },
+  ) => Promise<Learning<Example>>;
 }
 
 /** @throws IsoproError as the readers of the two kinds of file */
 export function readTrainData(model: Model, options: TrainDataOptions): Promise<TrainData> {
-  const { objective, maxTokens, beta, references, curation } = options;
+  const { objective, maxTokens, beta, references, curation, file, answers = 'last' } = options;
   const tokenised = (examples: Parameters<typeof tokenisedExamples>[0]): Read<TrainSequence> => {
     const { sequences, tooLong } = tokenisedExamples(examples, model, maxTokens);
     return { examples: sequences, tooLong };
@@ -89,8 +112,14 @@ export function readTrainData(model: Model, options: TrainDataOptions): Promise<
   if (objective === 'sft')
     return readKind<TrainSequence>(options, {
       read: async (lines) => {
-        const { examples, counts } = curate(await parseExamples(lines), curation);
-        return { ...tokenised(examples), curation: counts };
+        const { train, dev, notes } = heldOut(file, await parseExamples(lines));
+        const { examples, counts } = curate(answers === 'all' ? train.flatMap(eachAnswer) : train, curation);
+        return {
+          ...tokenised(examples),
+          curation: counts,
+          ...(dev.length === 0 ? {} : { dev: tokenised(curatedToMeasure(dev, curation)).examples }),
+          notes: [...notes, ...(answers === 'last' ? unlearned(train) : [])],
+        };
       },
       readToMeasure: async (lines) => tokenised(curatedToMeasure(await parseExamples(lines), curation)),
       held: ({ weight: _, ...sequence }) => sequence,
@@ -108,29 +137,75 @@ export function readTrainData(model: Model, options: TrainDataOptions): Promise<
     held: (pair) => pair,
     textOf: ({ prompt }) => prompt,
     sequencesOf: ({ chosen, rejected }) => [chosen, rejected],
-    learning: async (trainer, pairs, batchSize, signal) =>
-      dpo(trainer, await referencesOf(trainer, pairs, { batchSize, file: references, signal }), beta),
+    before: (trainer, pairs, signal) => referenceLogprobs(trainer, pairs, { batchSize: pairs.length, signal }),
+    learning: async (trainer, pairs, how) => dpo(trainer, await referencesOf(trainer, pairs, { ...how, file: references }), beta),
   });
+}
+
+interface Parts {
+  readonly train: readonly NamedExample[];
+  readonly dev: readonly NamedExample[];
+  readonly notes: readonly string[];
+}
+
+/** What `run` holds out of the file is not learned here either: it would be measured on what was learned. @throws IsoproError DATA_INVALID */
+function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts {
+  const partOf = file !== undefined && existsSync(file) ? writtenParts(file) : null;
+  if (file === undefined || partOf === null) return { train: all, dev: [], notes: [] };
+  const parts = all.map(({ example }) => ('text' in example ? 'train' : partOf(example.prompt)));
+  const of = (part: (typeof parts)[number]): NamedExample[] => all.filter((_, i) => parts[i] === part);
+  const [train, dev, test] = [of('train'), of('dev'), of('test')];
+  const name = path.basename(splitPath(file));
+  if (train.length === 0)
+    throw new IsoproError('DATA_INVALID', `${name} holds all rows of ${path.basename(file)} out: none is left to learn`, {
+      remedy: 'Remove that file to learn them all; what is measured on them afterwards says nothing.',
+    });
+  const counted = (count: number, rows: string): string => `${count} ${count === 1 ? 'row' : 'rows'} ${rows}`;
+  return {
+    train,
+    dev,
+    notes: [`${name} holds out ${counted(test.length, 'of the test set')} and ${dev.length} of the dev set: not learned`],
+  };
+}
+
+/** Conversations have answers before the last one. */
+function unlearned(all: readonly NamedExample[]): string[] {
+  const count = all.filter(({ example }) => 'prompt' in example && example.prompt.some(({ role }) => role === 'assistant')).length;
+  return count === 0 ? [] : [`of ${count} of ${all.length} rows only the last answer is learned: --answers all learns those before it too`];
 }
 
 async function readKind<Example>(
   { lines, validation, validationData }: TrainDataOptions,
-  { read, readToMeasure, held: asHeld, textOf, sequencesOf, learning }: Kind<Example>,
+  { read, readToMeasure, held: asHeld, textOf, sequencesOf, before, learning }: Kind<Example>,
 ): Promise<TrainData> {
-  const { examples: all, tooLong, curation = null } = await read(lines);
-  const share = validation ?? (all.length >= LARGE && validationData === undefined ? SHARE : 0);
+  const { examples: all, tooLong, curation = null, dev, notes = [] } = await read(lines);
+  const own = validation === undefined && validationData === undefined ? dev : undefined;
+  const share = validation ?? (all.length >= LARGE && validationData === undefined && own === undefined ? SHARE : 0);
   const split = share === 0 ? { training: all, validation: [] } : splitExamples(all, share, textOf);
   const examples = split.training;
-  const held = validationData === undefined ? split.validation.map(asHeld) : (await readToMeasure(exampleLines(validationData))).examples;
+  const held =
+    validationData === undefined ? (own ?? split.validation).map(asHeld) : (await readToMeasure(exampleLines(validationData))).examples;
   return {
     examples: examples.length,
     validationExamples: held.length,
     tooLong,
     curation,
+    notes,
     tokens: examples.flatMap(sequencesOf).reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),
     sequences: (count) => examples.slice(0, count).flatMap(sequencesOf),
-    async *train(trainer, { validation: measured, ...plan }, signal) {
-      const how = await learning(trainer, [...examples, ...held], plan.batchSize, signal);
+    async secondsBefore(trainer, count, signal) {
+      if (before === undefined) return 0;
+      const started = performance.now();
+      await before(trainer, examples.slice(0, count), signal);
+      const each = (performance.now() - started) / 1000 / Math.min(count, examples.length);
+      return each * (examples.length + held.length);
+    },
+    async *train(trainer, { validation: measured, ...plan }, signal, onReference) {
+      const how = await learning(trainer, [...examples, ...held], {
+        batchSize: plan.batchSize,
+        signal,
+        ...(onReference && { onReference }),
+      });
       yield* fineTune(how, { ...plan, examples, ...(held.length > 0 && { validation: { ...measured, examples: held } }) }, signal);
     },
   };
@@ -151,7 +226,12 @@ function readCache(file: string): z.output<typeof cached> | undefined {
 async function referencesOf(
   trainer: Trainer,
   pairs: readonly PreferencePair[],
-  { batchSize, file, signal }: { readonly batchSize: number; readonly file: string; readonly signal: AbortSignal },
+  {
+    batchSize,
+    file,
+    signal,
+    onReference,
+  }: { readonly batchSize: number; readonly file: string; readonly signal: AbortSignal; readonly onReference?: OnReference },
 ): Promise<ReadonlyMap<PreferencePair, PairLogprobs>> {
   const content = createHash('sha256').update(await trainer.modelHash());
   for (const { chosen, rejected } of pairs) {
@@ -161,10 +241,8 @@ async function referencesOf(
   const known = readCache(file);
   if (known?.of === of && known.chosen.length === pairs.length && known.rejected.length === pairs.length)
     return new Map(pairs.map((pair, i) => [pair, { chosen: known.chosen[i]!, rejected: known.rejected[i]! }]));
-  const references: PairLogprobs[] = [];
-  for (let from = 0; from < pairs.length; from += batchSize)
-    references.push(...(await pairLogprobs(trainer, pairs.slice(from, from + batchSize), { adapter: false, signal })));
-  const [chosen, rejected] = [references.map((each) => each.chosen), references.map((each) => each.rejected)];
+  const references = await referenceLogprobs(trainer, pairs, { batchSize, signal, ...(onReference && { onReference }) });
+  const [chosen, rejected] = (['chosen', 'rejected'] as const).map((side) => pairs.map((pair) => references.get(pair)![side]));
   await writeFileAtomically(file, [Buffer.from(JSON.stringify({ of, chosen, rejected }))]);
-  return new Map(pairs.map((pair, i) => [pair, references[i]!]));
+  return references;
 }

@@ -64,7 +64,9 @@ export class TrainFiles {
     const differing = Object.entries(settings).flatMap(([flag, value]) => {
       const was = before[flag] ?? null;
       if (was === value) return [];
-      return flag === DATA_HASH ? ['another content of --data'] : [`--${flag} ${shown(value)}, which was ${shown(was)}`];
+      return flag === DATA_HASH
+        ? ['another content of --data, or of the split beside it']
+        : [`--${flag} ${shown(value)}, which was ${shown(was)}`];
     });
     if (differing.length === 0) return;
     throw new IsoproError('INVALID_ARGUMENT', `--resume: ${this.state} was begun otherwise: now ${differing.join('; ')}`, {

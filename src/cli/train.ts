@@ -10,10 +10,11 @@ import { interrupted, interruption, print, printJsonLine, printNote, UsageError 
 import { Progress } from './progress.js';
 import { formatBytes, formatDuration } from './quantities.js';
 import { curationOf, curationOptions, curationText, isCurated } from './train-curation.js';
-import { exampleLines, OBJECTIVES, readTrainData } from './train-data.js';
+import { ANSWERS, exampleLines, OBJECTIVES, readTrainData } from './train-data.js';
 import { DATA_HASH, TrainFiles, type TrainSettings } from './train-files.js';
 import { logToOption, trackersOf } from './log-to.js';
 import { BEST_QUALITY, qualityLine } from '../tasks/curation/quality.js';
+import { splitPath } from '../tasks/data/split.js';
 import { Trackers } from '../trackers/trackers.js';
 
 export const trainCommand = defineCommand({
@@ -34,6 +35,11 @@ export const trainCommand = defineCommand({
         choices: OBJECTIVES,
         default: 'sft' as const,
         describe: 'sft: the likelihood of the examples; dpo: preference pairs, JSONL of prompt, chosen and rejected as TRL has them',
+      })
+      .option('answers', {
+        choices: ANSWERS,
+        defaultDescription: 'last',
+        describe: 'sft: which answers of a conversation are learned; all: each behind what was said before it',
       })
       .option('beta', { type: 'number', default: 0.1, describe: 'dpo: how strongly the model is held to the base' })
       .option('out', {
@@ -105,9 +111,11 @@ export const trainCommand = defineCommand({
     const seed = BigInt(argv.seed);
     await using model = await loadModel(argv.model, { signal });
     const maxTokens = Math.min(argv.maxTokens, model.info.trainedContext);
-    const { objective, beta, validation, validationData } = argv;
+    const { objective, beta, validation, validationData, answers = 'last' } = argv;
     const data = await readTrainData(model, {
       objective,
+      answers,
+      file: argv.data,
       beta,
       curation,
       validation,
@@ -137,12 +145,15 @@ export const trainCommand = defineCommand({
       threads: trainer.info.threads,
     };
 
+    for (const text of data.notes) printNote(`${text}\n`);
     if (argv.dryRun) {
       const started = performance.now();
       const sample = data.sequences(argv.batch);
       await trainer.differentiate(sample, { signal });
       const rate = sample.reduce((sum, { tokenIds }) => sum + tokenIds.length, 0) / ((performance.now() - started) / 1000);
-      const report = { ...plan, tokensPerSecond: rate, seconds: (tokens * argv.epochs) / rate, residentBytes: process.memoryUsage().rss };
+      const before = await data.secondsBefore(trainer, argv.batch, signal);
+      const seconds = before + (tokens * argv.epochs) / rate;
+      const report = { ...plan, tokensPerSecond: rate, seconds, residentBytes: process.memoryUsage().rss };
       if (argv.json) printJsonLine(report);
       else {
         print(
@@ -180,7 +191,8 @@ export const trainCommand = defineCommand({
       progress.begin('the first step');
       const average = tokens / Math.ceil(data.examples / argv.batch);
       let measured = '';
-      for await (const event of data.train(trainer, fineTuning, signal)) {
+      const onReference = (done: number, total: number): void => progress.begin(`what the base says of ${done} of ${total} pairs`);
+      for await (const event of data.train(trainer, fineTuning, signal, onReference)) {
         if (event.kind === 'validation') {
           const { step, loss, best, figures } = event;
           files.add({ step, validationLoss: loss });
@@ -267,6 +279,7 @@ const chosen = ({ model, data, objective, beta, rank, alpha, schedule, epochs, b
 /** Flags that decide the course of a training, beside its model, whose hash the state has. */
 const COURSE = {
   objective: 'objective',
+  answers: 'answers',
   beta: 'beta',
   rank: 'rank',
   alpha: 'alpha',
@@ -290,7 +303,9 @@ async function courseOf(
   const isFile = statSync(argv.data, { throwIfNoEntry: false })?.isFile() === true;
   return {
     ...Object.fromEntries(Object.entries(COURSE).map(([flag, member]) => [flag, argv[member] ?? null])),
-    [DATA_HASH]: isFile ? await hashFile(argv.data) : null,
+    [DATA_HASH]: isFile
+      ? `${await hashFile(argv.data)}${existsSync(splitPath(argv.data)) ? ` ${await hashFile(splitPath(argv.data))}` : ''}`
+      : null,
   };
 }
 

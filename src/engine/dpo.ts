@@ -61,6 +61,24 @@ export async function pairLogprobs(
   return pairs.map((_, i) => ({ chosen: sums[2 * i]!, rejected: sums[2 * i + 1]! }));
 }
 
+export type OnReference = (done: number, total: number) => void;
+
+/** What the base model, without the adapter, says of all pairs. @throws as Trainer.evaluate */
+export async function referenceLogprobs(
+  trainer: Trainer,
+  pairs: readonly PreferencePair[],
+  { batchSize, signal, onReference }: CallOptions & { readonly batchSize: number; readonly onReference?: OnReference },
+): Promise<ReadonlyMap<PreferencePair, PairLogprobs>> {
+  const references = new Map<PreferencePair, PairLogprobs>();
+  for (let from = 0; from < pairs.length; from += batchSize) {
+    const batch = pairs.slice(from, from + batchSize);
+    const logprobs = await pairLogprobs(trainer, batch, { adapter: false, ...(signal === undefined ? {} : { signal }) });
+    batch.forEach((pair, i) => references.set(pair, logprobs[i]!));
+    onReference?.(references.size, pairs.length);
+  }
+  return references;
+}
+
 /** @param reference of every pair that is trained on or measured */
 export function dpo(trainer: Trainer, reference: ReadonlyMap<PreferencePair, PairLogprobs>, beta: number): Learning<PreferencePair> {
   const lossesOf = async (pairs: readonly PreferencePair[], options: CallOptions): Promise<PairLoss[]> =>

@@ -85,10 +85,14 @@ function comparedOf({ value, name }: Row): Compared {
  * rendered by the model's template exactly as for generation.
  * @throws IsoproError INVALID_ARGUMENT naming the line, or the row of an array, TEMPLATE_INVALID
  */
-export async function readPairs(lines: AsyncIterable<string>, model: Model, maxTokens: number): Promise<PreferencePairs> {
+export const readPairs = (lines: AsyncIterable<string>, model: Model, maxTokens: number): Promise<PreferencePairs> =>
+  tokenisedPairs(rowsOf(lines), model, maxTokens);
+
+/** @throws as readPairs */
+export async function tokenisedPairs(rows: AsyncIterable<Row> | Iterable<Row>, model: Model, maxTokens: number): Promise<PreferencePairs> {
   const pairs: PreferencePair[] = [];
   let tooLong = 0;
-  for await (const row of rowsOf(lines)) {
+  for await (const row of rows) {
     const { prompt, chosen, rejected } = comparedOf(row);
     const sides = [chosen, rejected].map((answer) => answeredTokens(prompt, answer, model, row.name));
     if (sides.some(({ tokenIds }) => tokenIds.length > maxTokens)) tooLong++;
@@ -98,6 +102,6 @@ export async function readPairs(lines: AsyncIterable<string>, model: Model, maxT
     }
   }
   if (pairs.length === 0)
-    throw new IsoproError('INVALID_ARGUMENT', `the file has no pair of at most ${maxTokens} tokens a side`, { remedy: TOO_LONG });
+    throw new IsoproError('INVALID_ARGUMENT', `there is no pair of at most ${maxTokens} tokens a side`, { remedy: TOO_LONG });
   return { pairs, tooLong };
 }

@@ -133,6 +133,18 @@ export function exampleOf({ value, name }: Row): NamedExample {
   return { example, name, score: (value as { readonly score?: unknown }).score };
 }
 
+/** A row once for each answer of its conversation, each behind what was said before it. */
+export function eachAnswer(row: NamedExample): NamedExample[] {
+  const { example, name } = row;
+  if ('text' in example) return [row];
+  const earlier = example.prompt.flatMap(({ role, content }, i): NamedExample[] =>
+    role === 'assistant' && i > 0 && content !== ''
+      ? [{ ...row, name: `${name}, message ${i + 1}`, example: { prompt: example.prompt.slice(0, i), answer: content } }]
+      : [],
+  );
+  return [...earlier, row];
+}
+
 /**
  * The prompt is rendered by the model's template exactly as for generation; only the answer (of a conversation the last one) and its
  * end-of-turn token are labelled. A plain text begins with BOS where the vocabulary asks for one, ends with the end of the sequence, and is
@@ -153,7 +165,7 @@ export function tokenisedExamples(
       sequences.push({ ...sequenceOf(tokens), ...(weight === undefined ? {} : { weight }) });
   }
   if (sequences.length === 0)
-    throw new IsoproError('INVALID_ARGUMENT', `the file has no example of at most ${maxTokens} tokens`, { remedy: TOO_LONG });
+    throw new IsoproError('INVALID_ARGUMENT', `there is no example of at most ${maxTokens} tokens`, { remedy: TOO_LONG });
   return { sequences, tooLong };
 }
 

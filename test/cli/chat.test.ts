@@ -112,6 +112,21 @@ describe('a dialogue', () => {
     expect(echo.asked.at(-1)!.map(({ content }) => content)).toEqual(['be brief', 'hang', 'you said ', 'go on']);
   });
 
+  test('what is typed while a reply is written does not run into it: it is shown and answered behind', async () => {
+    const echo = new Echo();
+    const { session, until, type } = terminal(echo);
+    type('hang\r');
+    await until('you said ');
+    type('next\rha');
+    type('\u0003');
+    await until('\n(ended by Ctrl-C)\n> next\nyou said next\n> ha');
+    type('lf\r');
+    await until('you said half');
+    type('/exit\r');
+    expect(await session).toBe(true);
+    expect(echo.asked.map((said) => said.at(-1)!.content)).toEqual(['hang', 'next', 'half']);
+  });
+
   test('what a model says cannot steer the terminal', async () => {
     const { session, until, type } = terminal(new Echo());
     type('a\u009b2Jb\r');

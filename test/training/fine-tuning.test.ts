@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { once } from 'node:events';
 import { loadModel, trainAdapter } from '../../src/index.js';
+import { splitPath, splitRows, splitText } from '../../src/tasks/data/split.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
 
 const MAIN = path.resolve('dist/src/cli/main.js');
@@ -95,8 +96,48 @@ test('a training goes on with what it was begun with alone', () => {
   expect(status).toBe(1);
   const { error } = JSON.parse(stderr) as { error: Record<string, string> };
   expect(error).toMatchObject({ code: 'INVALID_ARGUMENT', remedy: expect.stringContaining('--force') });
-  expect(error['message']).toMatch(/now --rank 4, which was 8; --top 1, which was left out; another content of --data$/);
+  expect(error['message']).toMatch(
+    /now --rank 4, which was 8; --top 1, which was left out; another content of --data, or of the split beside it$/,
+  );
   expect(resumed('data.jsonl', '--threads', '1', '--patience', '0').status).toBe(0);
+});
+
+test('what a run holds out of a file is not learned from it: its dev set measures, its test set is left alone', () => {
+  const rows = Array.from({ length: 40 }, (_, i) => ({ prompt: `what is ${i} of these?`, answer: `${i * 3}` }));
+  writeFileSync(file('rows.jsonl'), rows.map((row) => JSON.stringify(row)).join('\n'));
+  const planned = (...more: string[]) =>
+    spawnSync(
+      process.execPath,
+      [MAIN, 'train', '--model', file('model.gguf'), '--data', file('rows.jsonl'), '--dry-run', '--json', ...more],
+      { encoding: 'utf8' },
+    );
+  expect(lines(planned().stdout)).toMatchObject([{ examples: 40, validationExamples: 0 }]);
+  const asked = rows.map(({ prompt }) => ({ tier: 'all', messages: [{ role: 'user' as const, content: prompt }] }));
+  writeFileSync(splitPath(file('rows.jsonl')), splitText(splitRows(file('rows.jsonl'), asked, ['all'])));
+  const { stdout, stderr } = planned();
+  expect(lines(stdout)).toMatchObject([{ examples: 26, validationExamples: 4 }]);
+  expect(stderr).toContain('rows.jsonl.split.json holds out 10 rows of the test set and 4 of the dev set: not learned');
+  expect(lines(planned('--validation', '0').stdout)).toMatchObject([{ examples: 26, validationExamples: 0 }]);
+});
+
+test('of a conversation the last answer is learned, which is said, and with --answers all each of them', () => {
+  const turns = ['one', 'two', 'three'].flatMap((content) => [
+    { role: 'user', content: `say ${content}` },
+    { role: 'assistant', content },
+  ]);
+  writeFileSync(file('turns.jsonl'), [{ messages: turns }, { prompt: 'a', completion: 'b' }].map((row) => JSON.stringify(row)).join('\n'));
+  const planned = (...more: string[]) =>
+    spawnSync(
+      process.execPath,
+      [MAIN, 'train', '--model', file('model.gguf'), '--data', file('turns.jsonl'), '--dry-run', '--json', ...more],
+      { encoding: 'utf8' },
+    );
+  const last = planned();
+  expect(lines(last.stdout)).toMatchObject([{ examples: 2 }]);
+  expect(last.stderr).toContain('of 1 of 2 rows only the last answer is learned: --answers all learns those before it too');
+  const all = planned('--answers', 'all');
+  expect(lines(all.stdout)).toMatchObject([{ examples: 4 }]);
+  expect(all.stderr).toBe('');
 });
 
 test('--learning-rate and --batch-size, as others call them, are --lr and --batch', () => {
@@ -142,6 +183,41 @@ test('a program trains the same adapter from the same rows', async () => {
   await expect(refused(there)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', remedy: expect.stringContaining('overwrite') });
   expect(readFileSync(file('program.gguf'))).toEqual(readFileSync(file('whole.gguf')));
   expect((await refused({ ...there, overwrite: true })).sha256).toBe(trained.sha256);
+});
+
+test('a program measures on rows of its own and keeps the best adapter, of answers and of pairs, as the command does', async () => {
+  await using model = await loadModel(file('model.gguf'));
+  const say = (from: number, count: number) => Array.from({ length: count }, (_, i) => ({ prompt: `say ${from + i}`, completion: `${i}` }));
+  const pairs = (from: number, count: number) =>
+    say(from, count).map(({ prompt, completion }) => ({ prompt, chosen: completion, rejected: `not ${completion}` }));
+  for (const [objective, made] of [
+    ['sft', say],
+    ['dpo', pairs],
+  ] as const) {
+    const [examples, validation] = [made(0, 12), made(50, 4)];
+    const [data, apart] = [file(`${objective}.jsonl`), file(`${objective}-apart.jsonl`)];
+    writeFileSync(data, examples.map((row) => JSON.stringify(row)).join('\n'));
+    writeFileSync(apart, validation.map((row) => JSON.stringify(row)).join('\n'));
+    const command = flags(`${objective}-command.gguf`, '--objective', objective, '--validation-data', apart).map((flag) =>
+      flag === file('data.jsonl') ? data : flag,
+    );
+    const { stdout } = spawnSync(process.execPath, command, { encoding: 'utf8' });
+    const figures: object[] = [];
+    const trained = await trainAdapter(model, {
+      ...{ objective, examples, validation, out: file(`${objective}-program.gguf`), batchSize: 2, epochs: 4, learningRate: 0.005 },
+      onStep: (step) => figures.push(step.figures),
+    });
+    expect(readFileSync(trained.path)).toEqual(readFileSync(file(`${objective}-command.gguf`)));
+    const { losses, best } = trained.validation!;
+    expect(losses[0]!.step).toBe(0);
+    const after = losses.filter(({ step }) => step > 0);
+    expect(best).toBe(after.find(({ loss }) => loss === Math.min(...after.map((each) => each.loss)))!.step);
+    expect(lines(stdout).at(-1)).toMatchObject({ stepsTaken: trained.steps, validation: { best: { step: best } } });
+    expect(Object.keys(figures[0]!).includes('rewards/margins')).toBe(objective === 'dpo');
+    expect(existsSync(`${trained.path}.best`)).toBe(false);
+  }
+  const wrong = { objective: 'dpo', examples: say(0, 2), out: file('none.gguf') } as const;
+  await expect(trainAdapter(model, wrong)).rejects.toMatchObject({ message: expect.stringContaining('options.examples[0]: ') });
 });
 
 test('nothing is overwritten without --force, and an interrupted training is not begun anew unasked', () => {

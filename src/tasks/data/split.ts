@@ -37,8 +37,10 @@ export interface Split {
   readonly order: (part: SetName, tier: string) => readonly number[];
 }
 
+type Said = { readonly role: string; readonly content: string };
+
 /** Without what makes no other question. */
-const asked = (messages: readonly ChatMessage[]): string =>
+const asked = (messages: readonly Said[]): string =>
   messages
     .map(({ role, content }) => `${role} ${content}`)
     .join('\n')
@@ -50,7 +52,13 @@ const asked = (messages: readonly ChatMessage[]): string =>
     .trim();
 
 /** Longest key of a row: 64 bits of its hash, as hex. */
-const keyOf = ({ messages }: SplitRow): string => hash('sha256', asked(messages)).slice(0, 16);
+const keyOf = ({ messages }: { readonly messages: readonly Said[] }): string => hash('sha256', asked(messages)).slice(0, 16);
+
+/** In which part a question is by the split that is written down beside a data file; null where there is none. @throws IsoproError DATA_INVALID */
+export function writtenParts(file: string): ((messages: readonly Said[]) => Part) | null {
+  const written = readSplit(splitPath(file));
+  return written === null ? null : (messages) => written.get(keyOf({ messages })) ?? 'train';
+}
 
 const FORMAT = 'isopro.split.v1';
 const key = z.string().regex(/^[0-9a-f]{16}$/);
