@@ -148,7 +148,7 @@ interface Parts {
   readonly notes: readonly string[];
 }
 
-/** What `run` holds out of the file is not learned here either: it would be measured on what was learned. @throws IsoproError DATA_INVALID */
+/** What `run` holds out of the file is not learned here either: it is what adapters are measured on. @throws IsoproError DATA_INVALID */
 function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts {
   const partOf = file !== undefined && existsSync(file) ? writtenParts(file) : null;
   if (file === undefined || partOf === null) return { train: all, dev: [], notes: [] };

@@ -43,7 +43,8 @@ function terminal(echo: Echo) {
   output.on('data', (data: string) => (shown += data));
   const session = chat(new Conversation(echo, { system: 'be brief' }), { input, output, terminal: true });
   const until = async (text: string): Promise<void> => {
-    while (!shown.includes(text)) await new Promise((resolve) => setTimeout(resolve, 2));
+    for (const begun = Date.now(); !shown.includes(text); await new Promise((resolve) => setTimeout(resolve, 2)))
+      if (Date.now() - begun > 20_000) throw new Error(`${JSON.stringify(text)} is not in ${JSON.stringify(shown)}`);
     shown = shown.slice(shown.indexOf(text) + text.length);
   };
   return { session, until, type: (keys: string) => input.write(keys) };
@@ -119,7 +120,8 @@ describe('a dialogue', () => {
     await until('you said ');
     type('next\rha');
     type('\u0003');
-    await until('\n(ended by Ctrl-C)\n> next\nyou said next\n> ha');
+    await until('\n(ended by Ctrl-C)\n> next\nyou said next\n');
+    await until('> ha');
     type('lf\r');
     await until('you said half');
     type('/exit\r');

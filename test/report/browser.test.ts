@@ -138,7 +138,7 @@ exec sleep 60`;
       await browser.open(page, 400);
       await browser.evaluate('document.querySelectorAll("details").forEach((each, i) => { each.open = i < 20 })');
       const outside = await browser.evaluate<string[]>(`[...document.body.querySelectorAll('*')].filter((each) =>
-        each.closest('.wide, .chart') === null || each.matches('.wide, .chart')).filter((each) => {
+        each.closest('.chart') === null || each.matches('.chart')).filter((each) => {
         const { left, right, width } = each.getBoundingClientRect();
         return width > 0 && (left < -0.5 || right > 400.5);
       }).map((each) => each.tagName + '.' + each.className)`);

@@ -54,7 +54,10 @@ const asked = (messages: readonly Said[]): string =>
 /** Longest key of a row: 64 bits of its hash, as hex. */
 const keyOf = ({ messages }: { readonly messages: readonly Said[] }): string => hash('sha256', asked(messages)).slice(0, 16);
 
-/** In which part a question is by the split that is written down beside a data file; null where there is none. @throws IsoproError DATA_INVALID */
+/**
+ * In which part a question is by the split that is written down beside a data file; null where there is none.
+ * @throws IsoproError DATA_INVALID
+ */
 export function writtenParts(file: string): ((messages: readonly Said[]) => Part) | null {
   const written = readSplit(splitPath(file));
   return written === null ? null : (messages) => written.get(keyOf({ messages })) ?? 'train';
