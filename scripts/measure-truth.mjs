@@ -4,8 +4,8 @@
  * results/truth is not measured again; a run that was cut off goes on. --model: SmolLM2's file, downloaded where it is not given. Run
  * folders stay outside the repository. --hours begins no step and interrupts a run after so many hours; --try makes small steps of no
  * meaning, in a folder of their own. --again measures nothing: it derives from the run folders once more, without a model, what trainings
- * have changed, and puts it into the files that are there, as after a change of how it is computed. Exit codes: 0, 1 where a step failed
- * (the others are measured all the same), 130 interrupted.
+ * have changed and what reasoning scores by its beliefs, and puts it into the files that are there, as after a change of how it is
+ * computed. Exit codes: 0, 1 where a step failed (the others are measured all the same), 130 interrupted.
  */
 import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -93,14 +93,33 @@ async function measure() {
 }
 
 /** What is measured before, as `train` names it, and after. */
+function changesAgain({ name }) {
+  // of the bootstrap: that of the questions, as `truth train` has it
+  const changes = changesBetween(path.join(runs, BEFORE), path.join(runs, name, 'after'), BigInt(MEASURE_SEED));
+  return { figures: changes.length, derived: { changes } };
+}
+
+/** The scores of beliefs that are there. They are added to the run: a copy of it would go on beside what its witness has signed. */
+async function scoresAgain({ name, settings }) {
+  const strategies = settings.eval.filter((each) => /^(accuracy|martingale)/.test(each)).flatMap((each) => ['--eval', each]);
+  const { printed } = await command(['truth', 'evaluate', path.join(runs, name), ...strategies], deadline);
+  if (printed === undefined) throw new Error(`${name} could not be scored again`);
+  const results = printed.results.map(({ details, ...result }) => ({ ...result, details: withoutBins(details) }));
+  return { figures: results.length, derived: { results } };
+}
+
 async function again() {
-  for (const { name, train: trained } of wanted) {
-    if (trained === undefined || !existsSync(fileOf(name))) continue;
+  for (const step of wanted) {
+    const { name, train: trained, settings } = step;
+    if (!existsSync(fileOf(name)) || (trained === undefined && settings === undefined)) continue;
+    if (!existsSync(path.join(runs, name))) {
+      console.error(`${name}: its run is not in ${runs}`);
+      continue;
+    }
     const file = JSON.parse(readFileSync(fileOf(name), 'utf8'));
-    // of the bootstrap: that of the questions, as `truth train` has it
-    const changes = changesBetween(path.join(runs, BEFORE), path.join(runs, name, 'after'), BigInt(MEASURE_SEED));
-    await writeResult(fileOf(name), { ...file, changes });
-    console.error(`${name}: ${changes.length} figures derived again`);
+    const { figures, derived } = trained === undefined ? await scoresAgain(step) : changesAgain(step);
+    await writeResult(fileOf(name), { ...file, ...derived });
+    console.error(`${name}: ${figures} figures derived again`);
   }
 }
 

@@ -1,4 +1,5 @@
-// Copies commands, names the columns of cells, searches and filters the rollouts. Without it everything can still be read: all of it is in the page.
+// Copies commands, names the columns of cells, searches and filters the rollouts. Without it everything can still be read: all of it is in
+// the page.
 (() => {
   for (const text of document.querySelectorAll('pre.copyable')) {
     const button = document.createElement('button');

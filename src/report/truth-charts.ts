@@ -2,7 +2,7 @@
 import { groupOf } from '../truth-seeking/beliefs/belief.js';
 import { mean } from '../statistics/index.js';
 import { clusteredInterval } from '../statistics/regression.js';
-import { linearRegression, regressionBand } from '../statistics/regression.js';
+import { regressionBand } from '../statistics/regression.js';
 import { calibration } from '../truth-seeking/strategies/accuracy.js';
 import { changesOf, martingale } from '../truth-seeking/strategies/martingale.js';
 import { dots, thinned, title, whiskers } from './charts.js';
@@ -162,13 +162,12 @@ export function changeChart(setups: readonly ShownSetup[]): Html | null {
     shown.map(({ name, paths }): Panel => {
       const all = paths.flatMap(({ path }) => changesOf(path, CHANGES));
       const [priors, changes] = [all.map(({ prior }) => prior), all.map(({ change }) => change)];
-      const regression = linearRegression(priors, changes);
-      const at = Array.from({ length: 11 }, (_, i) => i / 10);
-      const band = regression === null ? [] : regressionBand(regression, mean(priors), at);
-      const bins = martingale(
+      const { regression, bins } = martingale(
         paths.map(({ path }) => path),
         CHANGES,
-      ).details.bins;
+      ).details;
+      const at = Array.from({ length: 11 }, (_, i) => i / 10);
+      const band = regression === null ? [] : regressionBand(regression, mean(priors), at);
       const bound = Math.min(1, Math.max(0.1, Math.ceil(10 * Math.max(...changes.map(Math.abs))) / 10));
       return {
         name,

@@ -124,6 +124,12 @@ describe('T5 to T11: martingale', () => {
     expect(drifting.details.drift!.p).toBe(0);
     const constant = of([0.5, 0.5, 0.5], [0.1, 0.6, 0.9]);
     expect(constant).toMatchObject({ value: null, n: 0, skipped: { 'the belief before does not vary': 3 } });
+    // nor do beliefs that are as near as two readings of one: a slope would be of their rounding, and as large as it is small
+    const saturated = martingale(
+      [0, 3e-13, 8e-13].map((off, i): BeliefPath => ({ trajectoryId: `s${i}`, problemId: `s${i}`, beliefs: [1 - off, i === 1 ? 0 : 1] })),
+      { change: 'sign', granularity: 'steps' },
+    );
+    expect(saturated).toMatchObject({ value: null, n: 0, skipped: { 'the belief before does not vary': 3 } });
     expect(of([0.2, 0.8], [0.3, 0.7]).details.regression!.tested).toBeNull();
   });
 

@@ -92,6 +92,10 @@ export interface MartingaleScore extends Score {
   readonly details: MartingaleDetails;
 }
 
+/** What readings of one belief differ by between numbers of threads, at most; beliefs that are this near to each other are one. */
+const READING = 1e-6;
+const varies = (beliefs: readonly number[]): boolean => beliefs.some((belief) => Math.abs(belief - beliefs[0]!) > READING);
+
 /** The slope as a score; `martingaleLoss` makes of it what can be trained on. */
 export function martingale(paths: readonly BeliefPath[], config: MartingaleConfig): MartingaleScore {
   const skipped = new SkipCount();
@@ -102,7 +106,7 @@ export function martingale(paths: readonly BeliefPath[], config: MartingaleConfi
   const changes = usable.flatMap((path) => changesOf(path, config));
   const [priors, moves] = [changes.map(({ prior }) => prior), changes.map(({ change }) => change)];
   const clusters = changes.map(({ group }) => group);
-  const regression = changes.length === 0 ? null : linearRegression(priors, moves);
+  const regression = varies(priors) ? linearRegression(priors, moves) : null;
   if (regression === null && changes.length > 0) skipped.add('the belief before does not vary', usable.length);
   const clustered = regression === null ? null : clusteredSlope(priors, moves, clusters, regression);
   const error = clustered ?? regression?.tested?.slope ?? null;
@@ -222,7 +226,7 @@ export function crossFitted(paths: readonly BeliefPath[], config: MartingaleConf
     const others = byPath.filter((other) => other.path !== path).flatMap((other) => other.changes);
     if (others.length === 0 || changes.length === 0) continue;
     const [priors, moves] = [others.map(({ prior }) => prior), others.map(({ change }) => change)];
-    const line = linearRegression(priors, moves);
+    const line = varies(priors) ? linearRegression(priors, moves) : null;
     if (line === null) continue;
     const [prior, change] = [mean(priors), mean(moves)];
     const credit = changes.reduce((sum, each) => sum + ((each.change - change) * (each.prior - prior)) / line.sxx, 0);
