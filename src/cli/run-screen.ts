@@ -65,6 +65,9 @@ function flowed(lead: string, parts: readonly string[], columns: number, gap = '
 const percent = (fraction: number | null | undefined): string =>
   fraction === null || fraction === undefined ? '-' : `${(100 * fraction).toFixed(1)} %`;
 
+/** What follows is heard of when a step is done, which may take minutes. */
+const isSampled = ({ stage, done, total }: RunProgress): boolean => stage === 'rollouts' && total > 0 && done === total;
+
 export class RunScreen implements RunHooks {
   /** Iterations that an earlier process had done; null where the run begins or has ended already. */
   resumedAfter: number | null = null;
@@ -75,7 +78,7 @@ export class RunScreen implements RunHooks {
   readonly #stream: ProgressStream;
   readonly #redraws: boolean;
   readonly #now: () => number;
-  readonly #start: number;
+  #start: number;
   readonly #time: TimeLeft;
   #timer: NodeJS.Timeout | undefined;
   #ended = false;
@@ -115,12 +118,13 @@ export class RunScreen implements RunHooks {
     else this.#stream.write(`${this.#clock(now)}  ${this.#fetched.text}\n`);
   };
 
-  readonly onBegin = ({ settings, folder, resumedAfter, resumedFrom }: BegunRun): void => {
+  readonly onBegin = ({ settings, folder, resumedAfter, resumedFrom, spentSeconds }: BegunRun): void => {
     this.hasBegun = true;
     this.#asked = howAsked(settings);
     this.#time.plan(plannedWork(settings));
     this.resumedAfter = resumedAfter;
     if (resumedFrom === null) return;
+    this.#start -= 1000 * spentSeconds; // the clock is the run's
     const from = {
       prepared: 'the first evaluations are done, and iteration 1 begins',
       iteration: `iteration ${resumedAfter} of ${settings.iterations} is done`,
@@ -147,7 +151,7 @@ export class RunScreen implements RunHooks {
       if (progress.stage === 'training') this.#trainingRate = progress.tokens / seconds;
       else if (progress.tokens > 0) this.#samplingRate = progress.tokens / seconds;
     }
-    if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
+    if (!isSampled(progress) && now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
     this.#lastShown = now;
     if (this.#redraws) this.#draw(this.#screen(now));
     else this.#stream.write(`${this.#clock(now)}    ${this.#amount(progress)}, ${this.#rates().join(', ')}${this.#left(now, ', ')}\n`);
@@ -242,8 +246,10 @@ export class RunScreen implements RunHooks {
     return `${of}${TITLES[stage]}${total > 0 && UNITS[stage] !== undefined ? `, ${total} ${UNITS[stage]}` : ''}`;
   }
 
-  #amount({ stage, done, total }: RunProgress): string {
-    return total > 0 ? `${done} of ${total} ${UNITS[stage] ?? ''}` : TITLES[stage];
+  #amount(progress: RunProgress): string {
+    const { stage, done, total } = progress;
+    if (total === 0) return TITLES[stage];
+    return `${done} of ${total} ${UNITS[stage] ?? ''}${isSampled(progress) ? '; now the first step' : ''}`;
   }
 
   #rates(): string[] {

@@ -69,6 +69,8 @@ export interface BegunRun {
   readonly resumedAfter: number | null;
   /** The stage whose end is the newest checkpoint: the first evaluations, an iteration, or the last test; null: the run begins. */
   readonly resumedFrom: 'prepared' | 'iteration' | 'submitted' | null;
+  /** Of earlier processes, up to that checkpoint. */
+  readonly spentSeconds: number;
 }
 
 export interface RunHooks {

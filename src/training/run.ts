@@ -26,11 +26,11 @@ import { resolveSettings, type RunSettingsInput } from './settings.js';
 export async function run(input: RunSettingsInput = {}, options: RunOptions = {}): Promise<RunResult> {
   const opened = await openRun(resolveSettings(await withProfile(input, options.signal)), options);
   if ('result' in opened) return opened.result;
-  const { context, stage, iteration } = opened;
+  const { context, state, stage, iteration } = opened;
   try {
     const { folder, runId, settings } = context;
     const resumed = stage === 'begun' ? { resumedAfter: null, resumedFrom: null } : { resumedAfter: iteration, resumedFrom: stage };
-    options.onBegin?.({ folder, runId, settings, ...resumed });
+    options.onBegin?.({ folder, runId, settings, ...resumed, spentSeconds: state.spent.seconds });
     await complete(opened);
   } catch (error) {
     await opened.dispose().catch(() => undefined); // what went wrong first is what the caller has to know

@@ -208,7 +208,7 @@ describe('the screen', () => {
     expect(plain.shown.replace(/\d+ MB/, '')).toBe(painted.shown.replace(/\d+ MB/, ''));
   });
 
-  test('elsewhere is plain lines: one a stage, and with the time left where a stage is long', () => {
+  test('elsewhere is plain lines: one a stage, one where all is sampled and the first step is to come, and with the time left where a stage is long', () => {
     const written: string[] = [];
     const clock = { now: 0 };
     const screen = new RunScreen({
@@ -223,6 +223,7 @@ describe('the screen', () => {
       screen.onProgress(progress);
     }
     expect(written.filter((line) => /test set|dev set|rollouts|training,/.test(line)).length).toBe(COURSE.length);
+    expect(written.filter((line) => line.includes('60 of 60 samples; now the first step')).length).toBe(3);
     expect(written.filter((line) => /about \d+:\d\d left/.test(line)).length).toBeGreaterThan(3);
     for (const line of written) expect(line).toMatch(/^[\x20-\x7e]+\n$/);
   });
@@ -237,6 +238,7 @@ test('an iteration in which nothing passes says at once what to change', () => {
     settings: resolveSettings({ model: { name: 'm.gguf' }, task: 'rows.csv', sampling: { maxTokens: 16, style: 'plain' } }),
     resumedAfter: null,
     resumedFrom: null,
+    spentSeconds: 0,
   });
   const report = {
     iteration: 1,
@@ -260,10 +262,10 @@ test('an iteration in which nothing passes says at once what to change', () => {
 });
 
 test('a run that goes on says so, and from where; one that begins says nothing', () => {
-  const said = (begun: Pick<BegunRun, 'resumedAfter' | 'resumedFrom'>): string => {
+  const said = (begun: Pick<BegunRun, 'resumedAfter' | 'resumedFrom'> & Partial<BegunRun>): string => {
     const written: string[] = [];
     using screen = new RunScreen({ title: 'm on t', stream: { write: (text) => written.push(text) } });
-    screen.onBegin({ folder: 'runs/x', runId: 'x', settings: resolveSettings({}), ...begun });
+    screen.onBegin({ folder: 'runs/x', runId: 'x', settings: resolveSettings({}), spentSeconds: 0, ...begun });
     expect(screen.resumedAfter).toBe(begun.resumedAfter);
     return written.join('');
   };
@@ -271,6 +273,7 @@ test('a run that goes on says so, and from where; one that begins says nothing',
   expect(said({ resumedAfter: 0, resumedFrom: 'prepared' })).toMatch(/goes on with the run in runs\/x: the first evaluations are done/);
   expect(said({ resumedAfter: 2, resumedFrom: 'iteration' })).toMatch(/goes on with the run in runs\/x: iteration 2 of 6 is done\n$/);
   expect(said({ resumedAfter: 6, resumedFrom: 'submitted' })).toMatch(/: training and the last evaluations are done/);
+  expect(said({ resumedAfter: 2, resumedFrom: 'iteration', spentSeconds: 725 })).toMatch(/^ *12:05  goes on/);
 });
 
 test('an iteration says how many passing replies are left out, and why', () => {
