@@ -113,7 +113,7 @@ describe('a caller', () => {
     await expect(running).rejects.toMatchObject({ code: 'ABORTED', cause: reason });
   });
 
-  test('of a host gets the same beside replies that run, and ABORTED when the model is disposed of', async () => {
+  test('of a host gets the same beside replies that run, and OBJECT_DISPOSED when the model is disposed of', async () => {
     const host = new ModelHost();
     try {
       const hosted = await host.load(file, { ...ONE_THREAD, contextTokens: 1024 });
@@ -127,7 +127,7 @@ describe('a caller', () => {
       await expect(hosted.embed(['a'], { adapter: {} as never })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
       await expect(hosted.embed(['a'], { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'ABORTED' });
       const running = hosted.embed(Array.from({ length: 1000 }, () => 'a cat'));
-      const ended = expect(running).rejects.toMatchObject({ code: 'ABORTED' });
+      const ended = expect(running).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
       expect(host.usage().models[0]!.requests).toBe(1);
       await hosted.dispose();
       await ended;
