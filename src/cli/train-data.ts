@@ -171,7 +171,7 @@ function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts 
 /** Conversations have answers before the last one. */
 function unlearned(all: readonly NamedExample[]): string[] {
   const count = all.filter(({ example }) => 'prompt' in example && example.prompt.some(({ role }) => role === 'assistant')).length;
-  return count === 0 ? [] : [`of ${count} of ${all.length} rows only the last answer is learned: --answers all learns those before it too`];
+  return count === 0 ? [] : [`${count} of ${all.length} rows have earlier answers, which are not learned: --answers all learns them too`];
 }
 
 async function readKind<Example>(

@@ -134,7 +134,7 @@ test('of a conversation the last answer is learned, which is said, and with --an
     );
   const last = planned();
   expect(lines(last.stdout)).toMatchObject([{ examples: 2 }]);
-  expect(last.stderr).toContain('of 1 of 2 rows only the last answer is learned: --answers all learns those before it too');
+  expect(last.stderr).toContain('1 of 2 rows have earlier answers, which are not learned: --answers all learns them too');
   const all = planned('--answers', 'all');
   expect(lines(all.stdout)).toMatchObject([{ examples: 4 }]);
   expect(all.stderr).toBe('');
