@@ -208,7 +208,7 @@ describe('the screen', () => {
     expect(plain.shown.replace(/\d+ MB/, '')).toBe(painted.shown.replace(/\d+ MB/, ''));
   });
 
-  test('elsewhere is plain lines: one a stage, one where all is sampled and the first step is to come, and with the time left where a stage is long', () => {
+  test('elsewhere is plain lines: one a stage, one before the first step, and with the time left where a stage is long', () => {
     const written: string[] = [];
     const clock = { now: 0 };
     const screen = new RunScreen({
