@@ -51,10 +51,10 @@ function run(command, args, options, onSpawn) {
   });
 }
 
-/** The package's own script: it takes a published binding, or compiles one. */
+/** By the package's own script, which takes a published binding or compiles one. Resolves to what went wrong, or null. */
 async function installSqlite() {
   const opens = "new (require('better-sqlite3'))(':memory:')";
-  if (failureOf(opens) === null) return;
+  if (failureOf(opens) === null) return null;
   const npm = process.env.npm_execpath; // of the npm that runs this
   const [command, ...args] = npm === undefined ? ['npm'] : [process.execPath, npm];
   const { code, output } = await run(command, [...args, 'run', 'install'], {
@@ -63,9 +63,10 @@ async function installSqlite() {
     shell: npm === undefined && process.platform === 'win32',
   });
   const said = code === 0 ? failureOf(opens) : output;
-  if (said !== null) fail(`SQLite's binding could not be built:\n${said.trim().split('\n').slice(-40).join('\n')}`);
+  return said === null ? null : `SQLite's binding could not be built:\n${said.trim().split('\n').slice(-40).join('\n')}`;
 }
 
+/** Resolves to what went wrong, or null. */
 async function buildAddon() {
   const started = Date.now();
   const cmakeJs = require.resolve('cmake-js/bin/cmake-js');
@@ -82,16 +83,18 @@ async function buildAddon() {
   // SQLite is one long compilation, which decides when both have ended: it has a processor for itself.
   const last = (pid) => setPriority(pid, constants.priority.PRIORITY_BELOW_NORMAL);
   const { code } = await run(process.execPath, [cmakeJs, 'compile', '--directory', root], options, last);
-  if (code !== 0) fail('the addon could not be built; the lines above say why');
+  if (code !== 0) return 'the addon could not be built; the lines above say why';
   if (!loads(path.join(root, 'build', 'Release', 'isopro_native.node')))
-    fail('the addon was built but cannot be loaded; please report this with the lines above');
+    return 'the addon was built but cannot be loaded; please report this with the lines above';
   console.log(`isopro-native: built the addon in ${Math.round((Date.now() - started) / 1000)} s`);
+  return null;
 }
 
 const prebuilt = path.join(root, 'prebuilds', `${process.platform}-${process.arch}`, 'isopro_native.node');
 if (!fromSource && loads(prebuilt)) {
   console.log(`isopro-native: using the prebuilt addon for ${process.platform}-${process.arch}`);
-  await installSqlite();
+  const wrong = await installSqlite();
+  if (wrong !== null) fail(wrong);
   process.exit(0);
 }
 
@@ -104,4 +107,6 @@ for (const { tool, remedy } of missing) {
 }
 if (missing.length > 0) fail('install the above and run npm install again');
 
-await Promise.all([buildAddon(), installSqlite()]);
+// both to their ends: a compiler that is left alone would go on behind npm's back
+const wrong = (await Promise.all([buildAddon(), installSqlite()])).filter((each) => each !== null);
+if (wrong.length > 0) fail(wrong.join('\nisopro-native: '));

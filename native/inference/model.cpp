@@ -49,17 +49,23 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   const bool usesGpu = options.gpuLayers != 0 && llama_supports_gpu_offload();
   ModelInventory inventory;
   const char* reason = nullptr;
+  bool allOwn = false;
   {
     const GgufFile file = GgufFile::open(options.path);
     inventory = validateModel(file);
     reason = OwnProducts::reasonAgainst(file, usesGpu);
+    allOwn = OwnProducts::areAllOf(file);
   }
   if (options.matmul == Matmul::kOwn && reason != nullptr) {
     throw Error("MODEL_UNSUPPORTED", options.path + ": matmul 'own' has nothing to multiply: " + reason);
   }
 
+  const bool hasOwnProducts = options.matmul != Matmul::kGgml && reason == nullptr;
+
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpuLayers;
+  // What ggml repacks, for AMX, it multiplies itself: with all of it our own kernels and our own attention are faster than with none.
+  params.use_extra_bufts = !(hasOwnProducts && allOwn);
   Loading loading{control, false, nullptr};
   params.progress_callback_user_data = &loading;
   params.progress_callback = [](float progress, void* user) { return static_cast<Loading*>(user)->goesOn(progress); };
@@ -82,7 +88,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   model->vocab_ = llama_model_get_vocab(handle);
   model->vocabularySize_ = llama_vocab_n_tokens(model->vocab_);
   model->usesGpu_ = usesGpu;
-  model->hasOwnProducts_ = options.matmul != Matmul::kGgml && reason == nullptr;
+  model->hasOwnProducts_ = hasOwnProducts;
 
   const std::string wanted = options.kvType.empty() ? model->metadata("isopro.kv_cache_type") : options.kvType;
   const char* fault = options.kvType.empty() ? "MODEL_UNSUPPORTED" : "INVALID_ARGUMENT";

@@ -16,18 +16,6 @@ constexpr std::int64_t kRowsAtOnce = 128;
 // With at least so many rows for each thread, threads share the rows, and otherwise the lanes: each quantises the rows that it needs.
 constexpr std::int64_t kProductRowsOfThread = 32;
 
-// Whether ggml's back end here has kernels for AMX, whose weights lie in memory of their own.
-bool ggmlHasAmx() {
-  const ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
-  const auto features = reinterpret_cast<ggml_backend_get_features_t>(
-      ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), "ggml_backend_get_features"));
-  if (features == nullptr) return false;
-  for (const ggml_backend_feature* feature = features(ggml_backend_dev_backend_reg(device)); feature->name != nullptr; ++feature) {
-    if (std::strcmp(feature->name, "AMX_INT8") == 0) return true;
-  }
-  return false;
-}
-
 // Some parts a thread, each of a multiple of `unit`.
 std::int64_t partOf(std::int64_t whole, int threads, std::int64_t unit) {
   if (threads == 1) return whole;
@@ -50,6 +38,8 @@ std::optional<BlockFormat> formatOf(ggml_type type) {
       return std::nullopt;
   }
 }
+
+bool isOurs(const GgufTensor& tensor) { return formatOf(tensor.type).has_value() && tensor.dimensions[1] % kernels::kMostLanes == 0; }
 
 bool inOrdinaryMemory(const ggml_tensor* tensor) {
   const ggml_tensor* owner = tensor->view_src == nullptr ? tensor : tensor->view_src;
@@ -76,12 +66,14 @@ OwnProducts::OwnProducts(const kernels::BlockProducts& kernels, int threads)
 const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
   if (usesGpu) return "a GPU computes it";
   if (kernels::blockProducts() == nullptr) return "this processor has neither AVX2 nor AVX-512 VNNI";
-  if (ggmlHasAmx()) return "ggml multiplies such weights with AMX on this processor";
   const auto& tensors = file.tensors();
-  const auto isOurs = [](const GgufTensor& tensor) {
-    return formatOf(tensor.type).has_value() && tensor.dimensions[1] % kernels::kMostLanes == 0;
-  };
   return std::any_of(tensors.begin(), tensors.end(), isOurs) ? nullptr : "the file has no matrix of Q4_1, Q5_0, Q6_K or Q8_0";
+}
+
+bool OwnProducts::areAllOf(const GgufFile& file) {
+  const auto& tensors = file.tensors();
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](const GgufTensor& tensor) { return !ggml_is_quantized(tensor.type) || isOurs(tensor); });
 }
 
 void OwnProducts::take(ggml_tensor* node) {

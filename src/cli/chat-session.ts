@@ -73,7 +73,7 @@ export async function chat(conversation: Conversation, { input, output, terminal
       else if (terminal && /^\/[a-z]+(?:\s|$)/i.test(prompt)) output.write(`There is no ${prompt.split(/\s/)[0]}. ${HELP}`);
       else if (prompt !== '') {
         reply = new AbortController();
-        echo.silent = true;
+        echo.silent = terminal; // through a pipe nothing is echoed
         await answer(conversation, prompt, reply.signal, { output, terminal, json });
         echo.silent = false;
         reply = undefined;

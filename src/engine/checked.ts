@@ -3,6 +3,9 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { plainWords, strangeKeys } from '../wrong-input.js';
 
+/** An array in the place of an object has a problem an element. */
+const MOST_SAID = 8;
+
 /** Parses with a schema. @throws IsoproError INVALID_ARGUMENT naming the field */
 export function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
   const result = schema.safeParse(value, { error: plainWords });
@@ -11,7 +14,8 @@ export function checked<Schema extends z.ZodType>(schema: Schema, value: unknown
     const said = issue.code === 'unrecognized_keys' ? strangeKeys(schema, issue.path, issue.keys) : [issue.message];
     return said.map((words) => `${[what, ...issue.path].join('.')}: ${words}`);
   });
-  throw new IsoproError('INVALID_ARGUMENT', problems.join('; '), { cause: result.error });
+  const more = problems.length > MOST_SAID ? `; and ${problems.length - MOST_SAID} more` : '';
+  throw new IsoproError('INVALID_ARGUMENT', `${problems.slice(0, MOST_SAID).join('; ')}${more}`, { cause: result.error });
 }
 
 /** An AbortSignal of any realm. */

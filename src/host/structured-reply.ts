@@ -32,13 +32,17 @@ export function asMeant<Value>(schema: Value): Value {
 
 const REMEDY = 'Take from the schema what is named above, and check it behind, in `.refine()`.';
 
-/** Where zod stopped, as a pointer; empty where it is the whole. */
+/** Where zod stopped, as a pointer; empty where it is the whole, or where zod cannot go through the schema at all. */
 function placeOf(schema: z.ZodType, stopped: string): string {
   const places: string[] = [];
   const override = ({ zodSchema, path }: { zodSchema: z.core.$ZodTypes; path: readonly (string | number)[] }): void => {
     if (stopped.toLowerCase().startsWith(zodSchema._zod.def.type)) places.push(path.map((key) => `/${key}`).join(''));
   };
-  z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override });
+  try {
+    z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any', override });
+  } catch {
+    return ''; // what stopped it first is what the caller hears of
+  }
   const [place = ''] = places;
   return place === '' ? '' : ` at #${place}`;
 }

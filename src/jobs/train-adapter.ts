@@ -191,10 +191,11 @@ async function train<Example>(
         onStep?.({ step: event.stats.step, steps: planned, loss: event.stats.loss, figures: event.figures });
       }
     }
-    if (existsSync(bestFile)) renameSync(bestFile, out);
+    if (best > 0) renameSync(bestFile, out);
     else await trainer.exportAdapter(out);
-  } finally {
-    rmSync(bestFile, { force: true });
+  } catch (error) {
+    if (best > 0) rmSync(bestFile, { force: true });
+    throw error;
   }
   return {
     ...{ path: out, sha256: await hashFile(out), steps: trainer.info.steps, examples: examples.length, tooLong, losses },

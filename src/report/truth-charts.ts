@@ -1,8 +1,7 @@
 /** Charts of a truth run, a panel for each setup. Each is null where the run has nothing of the kind. */
 import { groupOf } from '../truth-seeking/beliefs/belief.js';
 import { mean } from '../statistics/index.js';
-import { clusteredInterval } from '../statistics/regression.js';
-import { regressionBand } from '../statistics/regression.js';
+import { clusteredInterval, regressionBand } from '../statistics/regression.js';
 import { calibration } from '../truth-seeking/strategies/accuracy.js';
 import { changesOf, martingale } from '../truth-seeking/strategies/martingale.js';
 import { dots, thinned, title, whiskers } from './charts.js';

@@ -129,6 +129,21 @@ describe('a dialogue', () => {
     expect(echo.asked.map((said) => said.at(-1)!.content)).toEqual(['hang', 'next', 'half']);
   });
 
+  test('through a pipe, lines that come while a reply is written are answered and not shown', async () => {
+    const [input, output] = [new PassThrough(), new PassThrough({ encoding: 'utf8' })];
+    let shown = '';
+    output.on('data', (data: string) => (shown += data));
+    const session = chat(new Conversation(new Echo()), { input, output, terminal: false });
+    const begun = Date.now();
+    input.write('hang\n');
+    while (shown === '' && Date.now() - begun < 20_000) await new Promise((resolve) => setTimeout(resolve, 2));
+    input.end('next\n');
+    await new Promise((resolve) => setTimeout(resolve, 20)); // the line has come before the reply ends
+    process.emit('SIGINT');
+    expect(await session).toBe(true);
+    expect(shown).toBe('you said \nyou said next\n');
+  });
+
   test('what a model says cannot steer the terminal', async () => {
     const { session, until, type } = terminal(new Echo());
     type('a\u009b2Jb\r');

@@ -469,6 +469,12 @@ describe('bad input is a typed error', () => {
     });
   });
 
+  test('a thousand ids in the place of a prompt are not a thousand sentences', async () => {
+    const failure: unknown = await collect(model, { prompts: [new Int32Array(1000)] } as never).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(/prompts\.0: .*; and 993 more$/) });
+    expect((failure as Error).message.length).toBeLessThan(1000);
+  });
+
   test('a prompt that does not fit the context', async () => {
     const tokenIds = new Int32Array(model.info.trainedContext).fill(1);
     await expect(collect(model, { prompts: [{ tokenIds }], maxTokens: 1 })).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });

@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => Promise.all([host.dispose(), ggml.dispose(), own.dispose()]));
 
-/** Whether there are any here: the processor has to have AVX2 and no AMX. */
+/** Whether there are any here: an x86 processor with AVX2. */
 const isThere = (): boolean => own.info.matmul === 'own';
 
 const prompt = (seed: number, length: number): number[] => Array.from({ length }, (_, i) => 5 + ((seed * 31 + i * (7 + seed)) % 200));

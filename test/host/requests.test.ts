@@ -197,6 +197,12 @@ describe('a zod schema', () => {
       code: 'GRAMMAR_INVALID',
       message: expect.stringContaining('at #/properties/a/items/properties/b: Date cannot be represented'),
     });
+    const twice = z.object({ a: z.string().meta({ id: 'same' }), b: z.number().meta({ id: 'same' }) });
+    const throws = z.lazy((): z.ZodType => {
+      throw new Error('of the caller');
+    });
+    await expect(ask(twice)).rejects.toMatchObject({ code: 'GRAMMAR_INVALID', message: expect.stringContaining('Duplicate schema id') });
+    await expect(ask(throws)).rejects.toMatchObject({ code: 'GRAMMAR_INVALID', message: expect.stringContaining('of the caller') });
     await expect(ask({} as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
     await expect(ask(schema, 2)).rejects.toMatchObject({ code: 'REPLY_INVALID', message: expect.stringContaining('2 tokens') });
     const never = z.enum(['small', 'large']).refine(() => false, 'never good enough');

@@ -63,7 +63,7 @@ describe('the steps', () => {
         });
       expect(named(`${task}-few-shot`).evaluate).toMatchObject({ fewShot: 3 });
       expect(named(`${task}-samples`).evaluate).toMatchObject({ samples: 8 });
-      expect(named(`${task}-full-42-on-ladder`)).toMatchObject({ adapter: `${task}-full-42`, evaluate: { perTier: 100 } });
+      expect(named(`${task}-full-456-on-ladder`)).toMatchObject({ adapter: `${task}-full-456`, evaluate: { perTier: 100 } });
     }
     for (const task of ['ladder', 'scheduling', 'number-sorting']) expect(named(`${task}-full-42`).settings).toMatchObject({ seed: '42' });
   });
@@ -168,7 +168,7 @@ describe('summary.json', () => {
     const all = {
       ...files,
       'search-rank-16': run(0, 0),
-      'sql-full-42-on-ladder': made({ task: 'ladder', evaluation: { accuracy: accuracy(0.07) } }),
+      'sql-full-456-on-ladder': made({ task: 'ladder', evaluation: { accuracy: accuracy(0.07) } }),
     };
     for (const [name, value] of Object.entries({ ...all, summary: summaryOf(all) }))
       writeFileSync(at('published', 'smollm2-135m', `${name}.json`), JSON.stringify(value));
@@ -209,34 +209,34 @@ test('a step is measured by the commands, its figures are those of the log, and 
     const [code] = (await closed) as [number | null];
     return [code, stderr];
   }
-  const steps = ['extract-full-42', 'extract-full-42-on-ladder', 'extract-samples'];
+  const steps = ['extract-full-456', 'extract-full-456-on-ladder', 'extract-samples'];
   const asked = ['--model', at('model.gguf'), ...steps.flatMap((step) => ['--only', step])];
   const late = measure(...asked, '--hours', '0');
   expect([late.status, late.stderr]).toEqual([0, expect.stringMatching(/not begun, the time is over; the same command goes on/)]);
-  expect(await interrupted('extract-full-42')).toEqual([130, expect.stringMatching(/interrupted; the same command/)]);
+  expect(await interrupted('extract-full-456')).toEqual([130, expect.stringMatching(/interrupted; the same command/)]);
   expect(readdirSync(at('runs', 'results'))).toEqual([]);
   const first = measure(...asked);
   expect([first.status, first.status === 0 ? '' : first.stderr]).toEqual([0, '']);
   const results = at('runs', 'results');
   expect(readdirSync(results).sort()).toEqual([
-    'extract-full-42-on-ladder.json',
-    'extract-full-42.json',
+    'extract-full-456-on-ladder.json',
+    'extract-full-456.json',
     'extract-samples.json',
     'summary.json',
   ]);
   const read = (name: string): unknown => JSON.parse(readFileSync(path.join(results, `${name}.json`), 'utf8'));
-  const measured = read('extract-full-42') as { run: { test: { after: { mean: number } } } };
+  const measured = read('extract-full-456') as { run: { test: { after: { mean: number } } } };
   const summary = read('summary') as { tasks: { extract: { seeds: object[] } } };
-  const { mean, outcomes } = testEvaluation(readRun(at('runs', 'extract-full-42')), 'after')!;
-  expect(summary.tasks.extract.seeds).toMatchObject([{ seed: '42', after: mean, n: outcomes.length }]);
+  const { mean, outcomes } = testEvaluation(readRun(at('runs', 'extract-full-456')), 'after')!;
+  expect(summary.tasks.extract.seeds).toMatchObject([{ seed: '456', after: mean, n: outcomes.length }]);
   expect(measured.run.test.after.mean).toBe(mean);
   for (const file of readdirSync(results)) expect(readFileSync(path.join(results, file), 'utf8')).not.toContain(folder);
 
   const again = measure(...asked);
   expect([again.status, again.stderr]).toEqual([0, '']);
   expect(measure('--list').stdout).toMatch(/^done {2}extract-samples$/m);
-  const orphan = measure('--model', at('model.gguf'), '--only', 'sql-full-42-on-ladder');
-  expect([orphan.status, orphan.stderr]).toEqual([1, expect.stringMatching(/takes the adapter of sql-full-42/)]);
-  expect(existsSync(path.join(results, 'sql-full-42-on-ladder.json'))).toBe(false);
+  const orphan = measure('--model', at('model.gguf'), '--only', 'sql-full-456-on-ladder');
+  expect([orphan.status, orphan.stderr]).toEqual([1, expect.stringMatching(/takes the adapter of sql-full-456/)]);
+  expect(existsSync(path.join(results, 'sql-full-456-on-ladder.json'))).toBe(false);
   expect(measure('--only', 'nothing').stderr).toMatch(/there is no step nothing/);
 }, 600_000);

@@ -167,7 +167,9 @@ test('a program trains the same adapter from the same rows', async () => {
   const examples = lines(readFileSync(file('data.jsonl'), 'utf8'));
   const steps: number[] = [];
   const settings = { epochs: 4, batchSize: 2, learningRate: 0.005, onStep: ({ step }: { step: number }) => steps.push(step) };
+  writeFileSync(file('program.gguf.best'), 'of an interrupted `train`, which may go on');
   const trained = await trainAdapter(model, { examples, out: file('program.gguf'), maxTokens: 512, ...settings });
+  expect(readFileSync(file('program.gguf.best'), 'utf8')).toContain('interrupted');
   expect(trained).toMatchObject({ steps: 40, examples: 20, tooLong: 1, path: file('program.gguf') });
   expect(steps).toEqual(Array.from({ length: 40 }, (_, i) => i + 1));
   expect(readFileSync(file('program.gguf'))).toEqual(readFileSync(file('whole.gguf')));
