@@ -15,6 +15,9 @@ using kernels::BlockFormat;
 constexpr std::int64_t kRowsAtOnce = 128;
 // With at least so many rows for each thread, threads share the rows, and otherwise the lanes: each quantises the rows that it needs.
 constexpr std::int64_t kProductRowsOfThread = 32;
+// Of a product with an adapter's B, lanes that one thread takes, and with its A, rows.
+constexpr std::int64_t kLowRankLanes = 8 * kernels::kMostLanes;
+constexpr std::int64_t kNarrowedRows = 4;
 
 // Some parts a thread, each of a multiple of `unit`.
 std::int64_t partOf(std::int64_t whole, int threads, std::int64_t unit) {
@@ -37,6 +40,14 @@ std::optional<BlockFormat> formatOf(ggml_type type) {
     default:
       return std::nullopt;
   }
+}
+
+// An adapter's B, which is short before the product, and its A, which is short behind it.
+bool isWidening(const ggml_tensor* weights) {
+  return weights->type == GGML_TYPE_F32 && weights->ne[0] <= kernels::kMostRank && weights->ne[1] % kernels::kMostLanes == 0;
+}
+bool isNarrowing(const ggml_tensor* weights) {
+  return weights->type == GGML_TYPE_F32 && weights->ne[1] <= kernels::kMostRank && weights->ne[0] % kernels::kMostLanes == 0;
 }
 
 bool isOurs(const GgufTensor& tensor) { return formatOf(tensor.type).has_value() && tensor.dimensions[1] % kernels::kMostLanes == 0; }
@@ -80,13 +91,13 @@ void OwnProducts::take(ggml_tensor* node) {
   if (node->op != GGML_OP_MUL_MAT) return;
   const ggml_tensor* weights = node->src[0];
   const ggml_tensor* x = node->src[1];
-  const bool known =
-      formatOf(weights->type).has_value() && x->type == GGML_TYPE_F32 && node->type == GGML_TYPE_F32 && ggml_is_matrix(weights);
   // Whatever the processor: which products are ours decides the last bits.
-  if (!known || weights->ne[1] % kernels::kMostLanes != 0) return;
+  const bool hasBlocks = formatOf(weights->type).has_value() && weights->ne[1] % kernels::kMostLanes == 0;
+  if (!hasBlocks && !isWidening(weights) && !isNarrowing(weights)) return;
+  if (x->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32 || !ggml_is_matrix(weights)) return;
   if (!ggml_is_contiguous(weights) || !ggml_is_contiguous(x) || !ggml_is_contiguous(node)) return;
   if (!inOrdinaryMemory(weights) || !inOrdinaryMemory(x) || !inOrdinaryMemory(node)) return;
-  reserve(weights->ne[0] / kernels::kProductBlock);
+  if (hasBlocks) reserve(weights->ne[0] / kernels::kProductBlock);
   std::memcpy(node->op_params, functionParams_, sizeof functionParams_);
   node->op = GGML_OP_CUSTOM;
 }
@@ -110,6 +121,45 @@ void OwnProducts::onCompute(ggml_tensor* node, int thread, int threads, void* se
 
 // Parts go to whoever is free: one of the threads may share its core with another process. What a part has does not depend on it.
 void OwnProducts::compute(ggml_tensor* node, int thread, int threads) {
+  if (node->src[0]->type == GGML_TYPE_F32) {
+    computeLowRank(node);
+  } else {
+    computeBlocks(node, thread, threads);
+  }
+  // ggml's threads wait for each other before the next node.
+  if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 < threads) return;
+  taken_.store(0, std::memory_order_relaxed);
+  finished_.store(0, std::memory_order_release);
+}
+
+void OwnProducts::computeLowRank(ggml_tensor* node) {
+  const ggml_tensor* weights = node->src[0];
+  const std::int64_t width = weights->ne[0];
+  const std::int64_t height = weights->ne[1];
+  const std::int64_t count = ggml_nrows(node);
+  const bool widens = isWidening(weights);
+  const std::int64_t lanes = widens ? kLowRankLanes : height;
+  const std::int64_t rows = widens ? kRowsAtOnce : kNarrowedRows;
+  const std::int64_t parts = (height + lanes - 1) / lanes;
+  const auto* w = static_cast<const float*>(weights->data);
+  for (;;) {
+    const std::int64_t taken = taken_.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t begin = taken / parts * rows;
+    if (begin >= count) return;
+    const std::int64_t some = std::min(rows, count - begin);
+    const float* x = static_cast<const float*>(node->src[1]->data) + begin * width;
+    float* y = static_cast<float*>(node->data) + begin * height;
+    if (!widens) {
+      kernels_.lowRank.narrow(w, height, width, x, some, y);
+      continue;
+    }
+    const std::int64_t lane = taken % parts * lanes;
+    for (std::int64_t i = lane; i < std::min(height, lane + lanes); i += kernels::kMostLanes)
+      kernels_.lowRank.widen(w + i * width, width, x, some, y + i, height);
+  }
+}
+
+void OwnProducts::computeBlocks(ggml_tensor* node, int thread, int threads) {
   const ggml_tensor* weights = node->src[0];
   const std::int64_t width = weights->ne[0];
   const std::int64_t height = weights->ne[1];
@@ -132,10 +182,6 @@ void OwnProducts::compute(ggml_tensor* node, int thread, int threads) {
     const std::int64_t lane = taken % parts * lanes;
     multiply(weights, {lane, std::min(height, lane + lanes)}, scratch, some, static_cast<float*>(node->data) + begin * height);
   }
-  // ggml's threads wait for each other before the next node.
-  if (finished_.fetch_add(1, std::memory_order_acq_rel) + 1 < threads) return;
-  taken_.store(0, std::memory_order_relaxed);
-  finished_.store(0, std::memory_order_release);
 }
 
 // The lanes of y [rows, height] from the quantised rows.

@@ -1,7 +1,7 @@
 // Products of llama.cpp's graphs that kernels of ours compute, where ggml's are slower: rows with weights of Q4_1, Q5_0, Q6_K or Q8_0
-// in ordinary memory (kernels/block_product.h). When the scheduler asks whether a node's values are wanted, before ggml plans how to
-// compute it, the node is given a function of ours in place of its operation: in the same graph, on the same threads, into the same memory.
-// Attention goes with them (own_attention.h).
+// in ordinary memory, and with the pairs of an adapter beside them (kernels/block_product.h). When the scheduler asks whether a node's
+// values are wanted, before ggml plans how to compute it, the node is given a function of ours in place of its operation: in the same
+// graph, on the same threads, into the same memory. Attention goes with them (own_attention.h).
 //
 // A row's values are the same whatever rows share its call, but not those of ggml's kernels to the last bit, and the layers make of
 // such a bit hundredths of a nat, since activations are rounded to eight bits: all that a model computes goes one way (ModelOptions).
@@ -51,6 +51,8 @@ class OwnProducts {
 
   static void onCompute(ggml_tensor* node, int thread, int threads, void* self);
   void compute(ggml_tensor* node, int thread, int threads);
+  void computeBlocks(ggml_tensor* node, int thread, int threads);
+  void computeLowRank(ggml_tensor* node);
   void reserve(std::int64_t blocks);
   void multiply(const ggml_tensor* weights, Range lanes, Scratch& scratch, std::int64_t rows, float* y) const;
 

@@ -337,6 +337,8 @@ void multiply(const std::uint8_t* tile, const float* tileScales, std::int64_t bl
   }
 }
 
+#include "kernels/low_rank.inl"
+
 template <class Format>
 constexpr BlockProduct productOf() {
   return {unpack<Format>, multiply<Format>, multiplyPacked<Format>};
@@ -346,6 +348,6 @@ constexpr BlockProduct productOf() {
 
 extern const BlockProducts blockProducts;
 const BlockProducts blockProducts = {
-    ISOPRO_VARIANT_NAME, kLanes, quantise, {productOf<Q4_1>(), productOf<Q5_0>(), productOf<Q6_K>(), productOf<Q8_0>()}};
+    ISOPRO_VARIANT_NAME, kLanes, quantise, {productOf<Q4_1>(), productOf<Q5_0>(), productOf<Q6_K>(), productOf<Q8_0>()}, {widen, narrow}};
 
 }  // namespace isopro::kernels::ISOPRO_VARIANT

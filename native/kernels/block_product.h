@@ -39,12 +39,24 @@ struct BlockProduct {
                          const QuantisedBlock* xBlocks, std::int64_t rows, float* y, std::int64_t yStride);
 };
 
+constexpr std::int64_t kMostRank = 64;  // of a pair of LoRA whose products are ours
+
+// Products of f32 with the pairs of LoRA, one of whose sides is short. y follows x row by row.
+struct LowRankProducts {
+  // y[row * yStride + i], of kMostLanes rows b[i, rank]: sums over the rank in ascending order, fused.
+  void (*widen)(const float* b, std::int64_t rank, const float* x, std::int64_t rows, float* y, std::int64_t yStride);
+  // y[row * rank + k], of a[rank, inputs], inputs a multiple of kMostLanes: sums of every kMostLanes-th product, ascending and fused, which
+  // are then added up in halves.
+  void (*narrow)(const float* a, std::int64_t rank, std::int64_t inputs, const float* x, std::int64_t rows, float* y);
+};
+
 // Of one instruction set.
 struct BlockProducts {
   const char* name;
   std::int64_t lanes;  // weight rows of a tile
   void (*quantise)(const float* x, std::int64_t blocks, std::int8_t* q, QuantisedBlock* xBlocks);
   std::array<BlockProduct, kBlockFormats> formats;
+  LowRankProducts lowRank;
 
   const BlockProduct& of(BlockFormat format) const { return formats[static_cast<std::size_t>(format)]; }
 };

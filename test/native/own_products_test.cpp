@@ -263,6 +263,49 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
   });
 }
 
+// A of rank 8 of 576 inputs, and B: the sums written out, bit for bit, whatever the other rows, the threads and the instruction set.
+TEST(own_products_of_an_adapters_pairs_are_the_sums_that_they_say) {
+  struct Shape {
+    std::int64_t width, height;
+  };
+  for (const BlockProducts* const* kernels = kernels::runnableBlockProducts(); *kernels != nullptr; ++kernels) {
+    for (const auto& [width, height] : {Shape{576, 8}, {48, 1}, {16, 64}, {8, 576}, {1, 16}, {64, 1536}, {13, 48}}) {
+      const bool widens = height % kernels::kMostLanes == 0;
+      for (const std::int64_t rows : {1, 3, 4, 5, 150}) {
+        Graph graph(GGML_TYPE_F32, width, height, rows, 9);
+        OwnProducts own(**kernels, 3);
+        own.take(graph.product);
+        CHECK(graph.product->op == GGML_OP_CUSTOM);
+        const std::vector<float> values = graph.computed(1);
+        for (const int threads : {2, 3}) CHECK(graph.computed(threads) == values);
+        const auto* x = static_cast<const float*>(graph.x->data);
+        const auto* w = static_cast<const float*>(graph.weights->data);
+        int different = 0;
+        for (std::int64_t row = 0; row < rows; ++row) {
+          for (std::int64_t i = 0; i < height; ++i) {
+            float sums[kernels::kMostLanes] = {};
+            for (std::int64_t k = 0; k < width; ++k) {
+              float& sum = sums[widens ? 0 : k % kernels::kMostLanes];
+              sum = std::fma(x[row * width + k], w[i * width + k], sum);
+            }
+            for (std::int64_t half = widens ? 0 : kernels::kMostLanes / 2; half > 0; half /= 2) {
+              for (std::int64_t lane = 0; lane < half; ++lane) sums[lane] += sums[half + lane];
+            }
+            different += sums[0] == values[static_cast<std::size_t>(row * height + i)] ? 0 : 1;
+          }
+        }
+        CHECK(different == 0);
+      }
+    }
+    OwnProducts own(**kernels, 1);
+    for (const auto& [width, height] : {Shape{72, 80}, {17, 17}, {128, 128}}) {
+      Graph other(GGML_TYPE_F32, width, height, 4, 9);
+      own.take(other.product);
+      CHECK(other.product->op == GGML_OP_MUL_MAT);
+    }
+  }
+}
+
 TEST(own_products_leave_what_they_have_no_kernel_for) {
   forProducts([](const BlockProducts& kernels, const Format& format) {
     OwnProducts own(kernels, 1);
