@@ -36,8 +36,9 @@ export const COMMAND_NAMES: readonly string[] = Object.keys(COMMANDS);
 /** Whose processes stay. */
 const SERVING = ['serve', 'ui'];
 
-/** @param name of a command; where it is of none, all that there are, for --help and for advice */
+/** @param name of a command; where it is of none, all that there are, for --help and for advice, but not to tell the version */
 export async function loadCommands(name?: string): Promise<CommandModule[]> {
+  if (name === '--version') return [];
   const named = name !== undefined && Object.hasOwn(COMMANDS, name) ? [COMMANDS[name]!] : Object.values(COMMANDS);
   if (SERVING.includes(name ?? '')) keepMemorySteady(); // before what they stand on is imported
   const commands: CommandModule[] = [];
