@@ -108,5 +108,6 @@ for (const { tool, remedy } of missing) {
 if (missing.length > 0) fail('install the above and run npm install again');
 
 // both to their ends: a compiler that is left alone would go on behind npm's back
-const wrong = (await Promise.all([buildAddon(), installSqlite()])).filter((each) => each !== null);
+const ended = await Promise.allSettled([buildAddon(), installSqlite()]);
+const wrong = ended.map(({ value, reason }) => value ?? reason?.message ?? null).filter((each) => each !== null);
 if (wrong.length > 0) fail(wrong.join('\nisopro-native: '));

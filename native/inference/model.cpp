@@ -49,12 +49,12 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   const bool usesGpu = options.gpuLayers != 0 && llama_supports_gpu_offload();
   ModelInventory inventory;
   const char* reason = nullptr;
-  bool allOwn = false;
+  bool knowsAll = false;
   {
     const GgufFile file = GgufFile::open(options.path);
     inventory = validateModel(file);
     reason = OwnProducts::reasonAgainst(file, usesGpu);
-    allOwn = OwnProducts::areAllOf(file);
+    knowsAll = OwnProducts::knowsAllFormats(file);
   }
   if (options.matmul == Matmul::kOwn && reason != nullptr) {
     throw Error("MODEL_UNSUPPORTED", options.path + ": matmul 'own' has nothing to multiply: " + reason);
@@ -64,8 +64,8 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
 
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options.gpuLayers;
-  // What ggml repacks, for AMX, it multiplies itself: with all of it our own kernels and our own attention are faster than with none.
-  params.use_extra_bufts = !(hasOwnProducts && allOwn);
+  // What ggml repacks, for AMX, it multiplies itself.
+  params.use_extra_bufts = !(hasOwnProducts && knowsAll);
   Loading loading{control, false, nullptr};
   params.progress_callback_user_data = &loading;
   params.progress_callback = [](float progress, void* user) { return static_cast<Loading*>(user)->goesOn(progress); };

@@ -19,6 +19,18 @@ constexpr std::int64_t kProductRowsOfThread = 32;
 constexpr std::int64_t kLowRankLanes = 8 * kernels::kMostLanes;
 constexpr std::int64_t kNarrowedRows = 4;
 
+// Whether ggml's back end here has kernels for AMX, for which it repacks weights while it loads them.
+bool ggmlHasAmx() {
+  const ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+  const auto features = reinterpret_cast<ggml_backend_get_features_t>(
+      ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(device), "ggml_backend_get_features"));
+  if (features == nullptr) return false;
+  for (const ggml_backend_feature* feature = features(ggml_backend_dev_backend_reg(device)); feature->name != nullptr; ++feature) {
+    if (std::strcmp(feature->name, "AMX_INT8") == 0) return true;
+  }
+  return false;
+}
+
 // Some parts a thread, each of a multiple of `unit`.
 std::int64_t partOf(std::int64_t whole, int threads, std::int64_t unit) {
   if (threads == 1) return whole;
@@ -42,7 +54,7 @@ std::optional<BlockFormat> formatOf(ggml_type type) {
   }
 }
 
-// An adapter's B, which is short before the product, and its A, which is short behind it.
+// As an adapter's B is, which is short before the product, and its A, which is short behind it.
 bool isWidening(const ggml_tensor* weights) {
   return weights->type == GGML_TYPE_F32 && weights->ne[0] <= kernels::kMostRank && weights->ne[1] % kernels::kMostLanes == 0;
 }
@@ -50,7 +62,12 @@ bool isNarrowing(const ggml_tensor* weights) {
   return weights->type == GGML_TYPE_F32 && weights->ne[1] <= kernels::kMostRank && weights->ne[0] % kernels::kMostLanes == 0;
 }
 
-bool isOurs(const GgufTensor& tensor) { return formatOf(tensor.type).has_value() && tensor.dimensions[1] % kernels::kMostLanes == 0; }
+bool hasBlocks(const ggml_tensor* weights) { return formatOf(weights->type).has_value() && weights->ne[1] % kernels::kMostLanes == 0; }
+
+// Whatever the processor: which products are ours decides the last bits.
+bool isOurs(const ggml_tensor* weights) { return hasBlocks(weights) || isWidening(weights) || isNarrowing(weights); }
+
+bool isOursInFile(const GgufTensor& tensor) { return formatOf(tensor.type).has_value() && tensor.dimensions[1] % kernels::kMostLanes == 0; }
 
 bool inOrdinaryMemory(const ggml_tensor* tensor) {
   const ggml_tensor* owner = tensor->view_src == nullptr ? tensor : tensor->view_src;
@@ -60,7 +77,9 @@ bool inOrdinaryMemory(const ggml_tensor* tensor) {
 }  // namespace
 
 bool isProduct(const ggml_tensor* node) {
-  return node->op == GGML_OP_MUL_MAT || (node->op == GGML_OP_CUSTOM && node->src[0] != nullptr && formatOf(node->src[0]->type).has_value());
+  // Attention of ours has a third source.
+  const bool custom = node->op == GGML_OP_CUSTOM && node->src[1] != nullptr && node->src[2] == nullptr;
+  return node->op == GGML_OP_MUL_MAT || (custom && isOurs(node->src[0]));
 }
 
 OwnProducts::OwnProducts(int threads) : OwnProducts(*kernels::blockProducts(), threads) {}
@@ -78,26 +97,25 @@ const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
   if (usesGpu) return "a GPU computes it";
   if (kernels::blockProducts() == nullptr) return "this processor has neither AVX2 nor AVX-512 VNNI";
   const auto& tensors = file.tensors();
-  return std::any_of(tensors.begin(), tensors.end(), isOurs) ? nullptr : "the file has no matrix of Q4_1, Q5_0, Q6_K or Q8_0";
+  if (std::none_of(tensors.begin(), tensors.end(), isOursInFile)) return "the file has no matrix of Q4_1, Q5_0, Q6_K or Q8_0";
+  if (ggmlHasAmx() && !knowsAllFormats(file)) return "the file has other formats too, which ggml multiplies with AMX on this processor";
+  return nullptr;
 }
 
-bool OwnProducts::areAllOf(const GgufFile& file) {
+bool OwnProducts::knowsAllFormats(const GgufFile& file) {
   const auto& tensors = file.tensors();
   return std::all_of(tensors.begin(), tensors.end(),
-                     [](const GgufTensor& tensor) { return !ggml_is_quantized(tensor.type) || isOurs(tensor); });
+                     [](const GgufTensor& tensor) { return !ggml_is_quantized(tensor.type) || formatOf(tensor.type).has_value(); });
 }
 
 void OwnProducts::take(ggml_tensor* node) {
   if (node->op != GGML_OP_MUL_MAT) return;
   const ggml_tensor* weights = node->src[0];
   const ggml_tensor* x = node->src[1];
-  // Whatever the processor: which products are ours decides the last bits.
-  const bool hasBlocks = formatOf(weights->type).has_value() && weights->ne[1] % kernels::kMostLanes == 0;
-  if (!hasBlocks && !isWidening(weights) && !isNarrowing(weights)) return;
-  if (x->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32 || !ggml_is_matrix(weights)) return;
+  if (!isOurs(weights) || x->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32 || !ggml_is_matrix(weights)) return;
   if (!ggml_is_contiguous(weights) || !ggml_is_contiguous(x) || !ggml_is_contiguous(node)) return;
   if (!inOrdinaryMemory(weights) || !inOrdinaryMemory(x) || !inOrdinaryMemory(node)) return;
-  if (hasBlocks) reserve(weights->ne[0] / kernels::kProductBlock);
+  if (hasBlocks(weights)) reserve(weights->ne[0] / kernels::kProductBlock);
   std::memcpy(node->op_params, functionParams_, sizeof functionParams_);
   node->op = GGML_OP_CUSTOM;
 }

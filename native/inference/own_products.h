@@ -26,10 +26,10 @@ bool isProduct(const ggml_tensor* node);
 
 class OwnProducts {
  public:
-  // Why nothing of this file would be ours here; null where there is no reason.
+  // Why nothing of this file is to be ours here; null where there is no reason.
   static const char* reasonAgainst(const GgufFile& file, bool usesGpu);
-  // Whether every quantised matrix of the file would be.
-  static bool areAllOf(const GgufFile& file);
+  // Whether there are kernels for every quantised format of the file.
+  static bool knowsAllFormats(const GgufFile& file);
 
   // With the best kernels of this processor, which has some. At most `threads` compute.
   explicit OwnProducts(int threads);

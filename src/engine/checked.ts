@@ -11,10 +11,10 @@ export function checked<Schema extends z.ZodType>(schema: Schema, value: unknown
   const result = schema.safeParse(value, { error: plainWords });
   if (result.success) return result.data;
   const problems = result.error.issues.flatMap((issue) => {
-    const said = issue.code === 'unrecognized_keys' ? strangeKeys(schema, issue.path, issue.keys) : [issue.message];
+    const said = issue.code === 'unrecognized_keys' ? strangeKeys(schema, issue.path, issue.keys.slice(0, MOST_SAID + 1)) : [issue.message];
     return said.map((words) => `${[what, ...issue.path].join('.')}: ${words}`);
   });
-  const more = problems.length > MOST_SAID ? `; and ${problems.length - MOST_SAID} more` : '';
+  const more = problems.length > MOST_SAID ? '; and more' : '';
   throw new IsoproError('INVALID_ARGUMENT', `${problems.slice(0, MOST_SAID).join('; ')}${more}`, { cause: result.error });
 }
 

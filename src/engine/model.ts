@@ -64,8 +64,8 @@ export interface LoadModelOptions {
   readonly kvType?: KvType;
   /**
    * Whose kernels multiply rows with the weights: llama.cpp's, or for matrices of Q4_1, Q5_0, Q6_K and Q8_0 on x86 with AVX2 ours,
-   * which take a half to four fifths of their processor time off where several rows share a call, a third on processors with AMX
-   * (native/kernels/block_product.h), and give the same bits on all of them where every quantised matrix is ours. Both
+   * which take a half to four fifths of their processor time off where several rows share a call (native/kernels/block_product.h).
+   * On processors with AMX it is a third, and a file that has other quantised formats too is llama.cpp's there. Both
    * round activations to eight bits; they sum in another order, and the layers make of that some hundredths of a nat a token. Replies,
    * the running batch, `score`, branches, hidden states and embeddings of one loaded model all go the same way, so that they agree with
    * each other. 'own' is refused where nothing of the file is ours, 'auto' takes what there is and `info.matmul` says what that was.

@@ -55,7 +55,7 @@ export function grammarOf(schema: z.ZodType): string {
   try {
     json = z.toJSONSchema(schema, { io: 'input' });
   } catch (cause) {
-    const { message } = cause as Error;
+    const message = cause instanceof Error ? cause.message : String(cause);
     throw new IsoproError('GRAMMAR_INVALID', `the schema has no JSON Schema${placeOf(schema, message)}: ${message}`, {
       cause,
       remedy: REMEDY,

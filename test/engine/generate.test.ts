@@ -471,7 +471,7 @@ describe('bad input is a typed error', () => {
 
   test('a thousand ids in the place of a prompt are not a thousand sentences', async () => {
     const failure: unknown = await collect(model, { prompts: [new Int32Array(1000)] } as never).catch((error: unknown) => error);
-    expect(failure).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(/prompts\.0: .*; and 993 more$/) });
+    expect(failure).toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringMatching(/prompts\.0: .*; and more$/) });
     expect((failure as Error).message.length).toBeLessThan(1000);
   });
 

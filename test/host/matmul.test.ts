@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createTrainer, IsoproError, loadModel, ModelHost, type HostRequest, type Model } from '../../src/index.js';
 import { openModel } from '../../src/training/open-run.js';
 import { inUse, resolveSettings } from '../../src/training/settings.js';
-import { fileOf, fileQ41, ONE_THREAD, unquantised } from './fixtures.js';
+import { adapterFile, fileOf, fileQ41, ONE_THREAD, unquantised } from './fixtures.js';
 
 const host = new ModelHost();
 let ggml: Model;
@@ -86,6 +86,7 @@ describe.each(['Q4_1', 'Q5_0', 'Q6_K', 'Q8_0'] as const)('ours of %s', (type) =>
   });
 
   test.each([1, 2])('replies, alone and together, are what score says of them, bit for bit: %d threads', async (threads) => {
+    if (!isThere()) return; // ggml's are the processor's affair
     const settings = { threads, fixedThreads: true, matmul: 'auto' } as const;
     await using alone = await loadModel(fileOf(type), settings);
     const together = await host.load(fileOf(type), { ...settings, contextTokens: 4096, maxSequences: 8 });
@@ -102,4 +103,30 @@ describe.each(['Q4_1', 'Q5_0', 'Q6_K', 'Q8_0'] as const)('ours of %s', (type) =>
     expect([one.tokenIds, one.logprobs]).toEqual([replies[0]!.tokenIds, replies[0]!.logprobs]);
     await together.dispose();
   });
+});
+
+describe('an adapter', () => {
+  test.each(['Q4_1', 'Q5_0', 'Q8_0'] as const)(
+    'of %s is what it is beside ggml’s products, and the same in replies and in score',
+    async (type) => {
+      const settings = { ...ONE_THREAD, contextTokens: 2048, maxSequences: 8 };
+      const adapted = adapterFile(`beside-${type}`, 5n, { rank: 8 });
+      const [ours, theirs] = [await host.load(fileOf(type), { ...settings, matmul: 'auto' }), await host.load(fileOf(type), settings)];
+      const [adapter, same] = [await ours.loadAdapter(adapted), await theirs.loadAdapter(adapted)];
+      const request = sampled(3, 20);
+      const alone = await ours.generate({ ...request, adapter, deterministic: true });
+      const [scored] = await ours.score(request.tokenIds!, [alone.tokenIds], { adapter });
+      if (isThere()) expect([...alone.logprobs]).toEqual([...scored!]);
+      // In one batch with the base's a row's pairs are added by another kernel.
+      const [reply] = await Promise.all([ours.generate({ ...request, adapter }), ours.generate(sampled(4, 20))]);
+      const [again] = await ours.score(request.tokenIds!, [reply.tokenIds], { adapter });
+      const [base] = await ours.score(request.tokenIds!, [reply.tokenIds]);
+      const [ggmls] = await theirs.score(request.tokenIds!, [reply.tokenIds], { adapter: same });
+      const apart = (values: ArrayLike<number>): number => Math.max(...[...again!].map((value, i) => Math.abs(value - values[i]!)));
+      const changed = apart(base!);
+      expect(apart(reply.logprobs)).toBeLessThan(0.05 * changed);
+      expect(apart(ggmls!)).toBeLessThan(0.2 * changed);
+      await Promise.all([ours.dispose(), theirs.dispose()]);
+    },
+  );
 });
