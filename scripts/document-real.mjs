@@ -49,8 +49,9 @@ export function realTables(name, { summary, files }, figures) {
   const measured = (part) => (part == null ? '–' : `${percent(part.mean)} (${bounds(part)})`);
   const both = (change) => (change === undefined ? '–' : `${percent(change.before)} → ${percent(change.after)}`);
   const [first] = Object.values(files);
+  const machines = new Set(Object.values(files).map(({ machine }) => `${machine.processor}, ${machine.cores} cores`));
   const parts = [
-    `SmolLM2-135M-Instruct (SHA-256 ${first.model.sha256.slice(0, 12)}…) on ${first.machine.processor}, ${first.machine.cores} cores. ` +
+    `SmolLM2-135M-Instruct (SHA-256 ${first.model.sha256.slice(0, 12)}…) on ${[...machines].join(' and ')}. ` +
       'Per cent of the frozen test problems, greedy, with 95 % intervals; the mean counts each tier once. p is the exact McNemar test ' +
       'over the same problems. Read leniently: any answer found anywhere in the reply passes. Form given: decoded under a grammar of ' +
       'the answer’s form, which names nothing of the problem. Forgetting: nats a token lost on English that was never trained on. ' +
@@ -134,7 +135,7 @@ export function realTables(name, { summary, files }, figures) {
         elsewhere.map(([step, { task, evaluation }]) => [
           `\`${step.split('-full-')[0]}\``,
           `\`${task}\``,
-          measured(files[`${task}-full-42`]?.run.test.before),
+          measured(files[`${task}-full-${/-full-(\d+)-on-/.exec(step)[1]}`]?.run.test.before), // by the same kernels
           measured(evaluation.accuracy),
         ]),
       ),

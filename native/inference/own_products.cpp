@@ -62,12 +62,11 @@ bool isNarrowing(const ggml_tensor* weights) {
   return weights->type == GGML_TYPE_F32 && weights->ne[1] <= kernels::kMostRank && weights->ne[0] % kernels::kMostLanes == 0;
 }
 
-bool hasBlocks(const ggml_tensor* weights) { return formatOf(weights->type).has_value() && weights->ne[1] % kernels::kMostLanes == 0; }
+bool hasBlocks(ggml_type type, std::int64_t rows) { return formatOf(type).has_value() && rows % kernels::kMostLanes == 0; }
+bool hasBlocks(const ggml_tensor* weights) { return hasBlocks(weights->type, weights->ne[1]); }
 
 // Whatever the processor: which products are ours decides the last bits.
-bool isOurs(const ggml_tensor* weights) { return hasBlocks(weights) || isWidening(weights) || isNarrowing(weights); }
-
-bool isOursInFile(const GgufTensor& tensor) { return formatOf(tensor.type).has_value() && tensor.dimensions[1] % kernels::kMostLanes == 0; }
+bool isOurProduct(const ggml_tensor* weights) { return hasBlocks(weights) || isWidening(weights) || isNarrowing(weights); }
 
 bool inOrdinaryMemory(const ggml_tensor* tensor) {
   const ggml_tensor* owner = tensor->view_src == nullptr ? tensor : tensor->view_src;
@@ -79,7 +78,7 @@ bool inOrdinaryMemory(const ggml_tensor* tensor) {
 bool isProduct(const ggml_tensor* node) {
   // Attention of ours has a third source.
   const bool custom = node->op == GGML_OP_CUSTOM && node->src[1] != nullptr && node->src[2] == nullptr;
-  return node->op == GGML_OP_MUL_MAT || (custom && isOurs(node->src[0]));
+  return node->op == GGML_OP_MUL_MAT || (custom && isOurProduct(node->src[0]));
 }
 
 OwnProducts::OwnProducts(int threads) : OwnProducts(*kernels::blockProducts(), threads) {}
@@ -97,7 +96,8 @@ const char* OwnProducts::reasonAgainst(const GgufFile& file, bool usesGpu) {
   if (usesGpu) return "a GPU computes it";
   if (kernels::blockProducts() == nullptr) return "this processor has neither AVX2 nor AVX-512 VNNI";
   const auto& tensors = file.tensors();
-  if (std::none_of(tensors.begin(), tensors.end(), isOursInFile)) return "the file has no matrix of Q4_1, Q5_0, Q6_K or Q8_0";
+  const auto isOurs = [](const GgufTensor& tensor) { return hasBlocks(tensor.type, tensor.dimensions[1]); };
+  if (std::none_of(tensors.begin(), tensors.end(), isOurs)) return "the file has no matrix of Q4_1, Q5_0, Q6_K or Q8_0";
   if (ggmlHasAmx() && !knowsAllFormats(file)) return "the file has other formats too, which ggml multiplies with AMX on this processor";
   return nullptr;
 }
@@ -112,7 +112,7 @@ void OwnProducts::take(ggml_tensor* node) {
   if (node->op != GGML_OP_MUL_MAT) return;
   const ggml_tensor* weights = node->src[0];
   const ggml_tensor* x = node->src[1];
-  if (!isOurs(weights) || x->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32 || !ggml_is_matrix(weights)) return;
+  if (!isOurProduct(weights) || x->type != GGML_TYPE_F32 || node->type != GGML_TYPE_F32 || !ggml_is_matrix(weights)) return;
   if (!ggml_is_contiguous(weights) || !ggml_is_contiguous(x) || !ggml_is_contiguous(node)) return;
   if (!inOrdinaryMemory(weights) || !inOrdinaryMemory(x) || !inOrdinaryMemory(node)) return;
   if (hasBlocks(weights)) reserve(weights->ne[0] / kernels::kProductBlock);

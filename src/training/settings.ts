@@ -215,7 +215,7 @@ export const PROFILES: Readonly<Record<Exclude<RunSettings['profile'], 'auto'>, 
    */
   small: {
     model: {
-      matmul: 'auto', // our own kernels take 12 s of processor where ggml's take 32, for 50 short replies of SmolLM2 in Q4_1
+      matmul: 'auto', // our own kernels take 12 s of processor where ggml's take 32, for 50 short replies of SmolLM2 in Q4_1 without AMX
       contextTokens: 8192,
       maxSequences: 8, // each sample has keys and values of its own, 18 MB for 768 tokens
     },

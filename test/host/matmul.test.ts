@@ -109,6 +109,7 @@ describe('an adapter', () => {
   test.each(['Q4_1', 'Q5_0', 'Q8_0'] as const)(
     'of %s is what it is beside ggml’s products, and the same in replies and in score',
     async (type) => {
+      if (!isThere()) return;
       const settings = { ...ONE_THREAD, contextTokens: 2048, maxSequences: 8 };
       const adapted = adapterFile(`beside-${type}`, 5n, { rank: 8 });
       const [ours, theirs] = [await host.load(fileOf(type), { ...settings, matmul: 'auto' }), await host.load(fileOf(type), settings)];
@@ -116,7 +117,7 @@ describe('an adapter', () => {
       const request = sampled(3, 20);
       const alone = await ours.generate({ ...request, adapter, deterministic: true });
       const [scored] = await ours.score(request.tokenIds!, [alone.tokenIds], { adapter });
-      if (isThere()) expect([...alone.logprobs]).toEqual([...scored!]);
+      expect([...alone.logprobs]).toEqual([...scored!]);
       // In one batch with the base's a row's pairs are added by another kernel.
       const [reply] = await Promise.all([ours.generate({ ...request, adapter }), ours.generate(sampled(4, 20))]);
       const [again] = await ours.score(request.tokenIds!, [reply.tokenIds], { adapter });

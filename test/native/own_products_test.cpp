@@ -263,7 +263,8 @@ TEST(own_products_take_the_place_of_ggmls_and_are_as_exact_on_any_threads) {
   });
 }
 
-// A of rank 8 of 576 inputs, and B: the sums written out, bit for bit, whatever the other rows, the threads and the instruction set.
+// Matrices of f32 that are as short as an adapter's A or B: the sums written out, bit for bit, whatever the other rows, the threads and the
+// instruction set.
 TEST(own_products_of_an_adapters_pairs_are_the_sums_that_they_say) {
   struct Shape {
     std::int64_t width, height;
