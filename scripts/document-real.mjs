@@ -160,13 +160,14 @@ export function realTables(name, { summary, files }, figures) {
   if (search.length > 0)
     parts.push(
       'What the profile was chosen by: runs of 20 minutes on `extract`, each with one thing changed, by the best dev accuracy that one ' +
-        'of their iterations reached.',
+        'of their iterations reached, and by what their last adapter forgot.',
       table(
-        ['change', 'iterations', 'best dev', 'tokens sampled', 'minutes', 'peak memory, MB'],
+        ['change', 'iterations', 'best dev', 'forgetting', 'tokens sampled', 'minutes', 'peak memory, MB'],
         search.map(([step, { run }]) => [
           step.slice('search-'.length),
           run.iterations.length,
           measured(run.iterations.map(({ dev }) => dev).reduce((best, dev) => ((dev.mean ?? 0) > (best.mean ?? 0) ? dev : best))),
+          run.forgetting?.lost.mean.toFixed(4) ?? '–',
           whole(run.iterations.reduce((sum, { tokens }) => sum + tokens.sampled, 0)),
           minutesOf(run).toFixed(0),
           whole(run.peakRssBytes / 1e6),

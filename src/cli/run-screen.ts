@@ -26,6 +26,7 @@ const TITLES: Readonly<Record<Stage, string>> = {
   layers: 'choosing layers',
   training: 'training',
   dev: 'dev set',
+  restraint: 'what is forgotten, against the limit',
   after: 'test set, after',
   forgetting: 'what was forgotten',
   close: 'signing',
@@ -35,6 +36,7 @@ const UNITS: Readonly<Partial<Record<Stage, string>>> = {
   rollouts: 'samples',
   training: 'steps',
   dev: 'problems',
+  restraint: 'texts',
   forgetting: 'texts',
   after: 'problems',
 };

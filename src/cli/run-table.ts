@@ -137,7 +137,8 @@ export const endedAlready = (folder: string): string =>
 
 /** Everything that is printed when a run has ended. @param defaults what a run of this model has where nothing is said */
 export function resultText(result: RunResult, settings: ResultSettings, defaults: ResultSettings): string {
-  const { test, trivialPolicies, forgetting, seconds, tokens, peakRssBytes, folder, adapter, accepted, layers, stopped } = result;
+  const { test, trivialPolicies, forgetting, restraint, seconds, tokens, peakRssBytes, folder, adapter, accepted, layers, stopped } =
+    result;
   const here = (file: string): string => path.relative('.', file) || '.';
   const run = readRun(folder);
   const style = terminalStyle(process.stdout);
@@ -164,6 +165,7 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
         rates: testRates(run),
         policies: trivialPolicies,
         forgetting,
+        restraint,
       },
       style,
     ),

@@ -80,7 +80,7 @@ export const runsShowCommand = defineCommand({
         '',
         ...(before === null || after === null || comparison === null
           ? ['The test set has not been evaluated before and after.']
-          : [resultTable({ before, after, comparison, rates, policies, forgetting }, style)]),
+          : [resultTable({ before, after, comparison, rates, policies, forgetting, restraint: run.submission?.restraint }, style)]),
         '',
         ...[failureTable(run.failures, 'rollouts', style)].flatMap((text) => (text === '' ? [] : [text, ''])),
         ...iterations.map(

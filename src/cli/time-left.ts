@@ -115,7 +115,8 @@ export class TimeLeft {
     const rest = this.#rest(now);
     if (stage === 'forgetting' || stage === 'close') return rest;
     const forgetting = this.#of('forgetting');
-    if (stage === 'after') return rest === null ? null : rest + (forgetting ?? 0);
+    if (stage === 'after' || stage === 'restraint')
+      return rest === null ? null : rest + (stage === 'restraint' ? (after ?? 0) : 0) + (forgetting ?? 0);
     if (rest === null || rollouts == null || training == null || dev == null || after == null || forgetting === null) return null;
     const following = { load: dev, before: dev, rollouts: training + dev, layers: training + dev, training: dev, dev: 0 }[stage];
     let coming = 0;

@@ -182,3 +182,21 @@ export async function convertAdapter(request: AdapterConversion): Promise<string
   await writeFileAtomically(out, hash.through([bytes]));
   return hash.digest();
 }
+
+/**
+ * Writes a GGUF adapter of `model` with a part of its strength: what it adds becomes strength s B A.
+ * @param options.strength in (0, 1]
+ * @returns SHA-256 of the GGUF, in hexadecimal
+ * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH, NUMERIC_FAILURE, WRITE_FAILED
+ */
+export async function weakenAdapter(
+  adapter: string,
+  { model, strength, out }: { readonly model: string; readonly strength: number; readonly out: string },
+): Promise<string> {
+  const { modules, baseSha256 } = await readAdapterFile(adapter, null);
+  const weaker = modules.map((module) => ({ ...module, scale: module.scale * strength }));
+  const bytes = await settled(loadAddon().addon.encodeAdapter(model, weaker, baseSha256));
+  const hash = sha256();
+  await writeFileAtomically(out, hash.through([bytes]));
+  return hash.digest();
+}

@@ -72,6 +72,10 @@ export interface ForgettingOptions {
    * machine, for their bits are its own, and one for the adapter besides. Not together with `replies`.
    */
   readonly kept?: { readonly base: string; readonly adapter?: string };
+  /** Part of the adapter's strength. Default 1; with another one its half is not kept. */
+  readonly strength?: number;
+  /** Measure no replies. */
+  readonly englishOnly?: boolean;
   /** Of files that cannot be used or written: the measurement goes on without them. */
   readonly onNotice?: (text: string) => void;
   readonly signal?: AbortSignal;
@@ -142,14 +146,15 @@ export async function measureForgetting(
   adapter: Adapter | null,
   options: ForgettingOptions = {},
 ): Promise<ForgettingMeasurement> {
-  const { replies: given, kept, signal, onProgress, onNotice } = options;
+  const { replies: given, kept, strength = 1, englishOnly = false, signal, onProgress, onNotice } = options;
   const cancelling = signal === undefined ? {} : { signal };
   const begin = beginning(model);
-  const { paragraphs, prompts: rendered } = forgettingTexts(model, options.prompts, options.paragraphs);
+  const { paragraphs, prompts } = forgettingTexts(model, options.prompts, options.paragraphs);
+  const rendered = englishOnly ? [] : prompts;
   const shared = commonBeginning(rendered);
-  const texts = { paragraphs: paragraphs.length, prompts: rendered.length, vocabulary: model.info.vocabularySize };
+  const texts = { paragraphs: paragraphs.length, prompts: prompts.length, vocabulary: model.info.vocabularySize };
   const base = new KeptHalf(given === undefined ? kept?.base : undefined, texts, onNotice);
-  const measuredOf = ({ measured: { english, replies } }: KeptHalf): number => english.length + replies.length;
+  const measuredOf = ({ measured: { english, replies } }: KeptHalf): number => english.length + (englishOnly ? 0 : replies.length);
   const total = 2 * (paragraphs.length + rendered.length);
   let adapted: KeptHalf | null = null;
   /** Kept from before. */
@@ -180,9 +185,10 @@ export async function measureForgetting(
     if (given === undefined) await sampleReplies(model, rendered, base, cancelling, tick);
     else await scoreReplies(base, given);
     await base.keep();
-    const replies = base.measured.replies.map(({ tokenIds }) => tokenIds);
-    await model.setAdapter(adapter);
-    adapted = new KeptHalf(given === undefined ? kept?.adapter : undefined, { ...texts, replies }, onNotice);
+    const replies = englishOnly ? [] : base.measured.replies.map(({ tokenIds }) => tokenIds);
+    await model.setAdapter(adapter, strength);
+    const keeps = given === undefined && strength === 1;
+    adapted = new KeptHalf(keeps ? kept?.adapter : undefined, englishOnly ? texts : { ...texts, replies }, onNotice);
     already += measuredOf(adapted);
     await scoreEnglish(adapted);
     await scoreReplies(adapted, replies);
@@ -190,9 +196,9 @@ export async function measureForgetting(
     const after = adapted.measured;
     return {
       english: paragraphs.map(({ length }, i) => ({ tokens: length, before: base.measured.english[i]!, after: after.english[i]! })),
-      replies: base.measured.replies.map(({ tokenIds, logprob }, i) => ({
+      replies: replies.map((tokenIds, i) => ({
         tokens: tokenIds.length,
-        before: logprob,
+        before: base.measured.replies[i]!.logprob,
         after: after.replies[i]!.logprob,
         tokenIds: [...tokenIds],
       })),

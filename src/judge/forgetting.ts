@@ -4,6 +4,8 @@ import { FORGETTING_TEXTS, forgettingTexts, measureForgetting, type ForgettingOp
 import type { LogReader } from '../log/read.js';
 import { loggedForgetting } from '../run-folder/derived.js';
 import { forgetting, type ForgettingRecord } from '../run-folder/evaluation-records.js';
+import { restraintFault, type Restraint } from '../evaluation/restraint.js';
+import type { Submission } from '../run-folder/course-records.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { readRecord } from '../run-folder/record.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
@@ -36,8 +38,15 @@ export interface ForgettingClaim {
  * The run's own measurement; null where it was to make none.
  * @throws HardFail where it is not one, though the settings promise it, or of another adapter or other texts
  */
-export function readForgettingClaim(reader: LogReader, start: Pick<RunStart, 'settings'>, adapter: string | null): ForgettingClaim | null {
-  const { forgetting: prompts = 0 } = readWrittenSettings(start.settings).evaluation;
+export function readForgettingClaim(
+  reader: LogReader,
+  start: Pick<RunStart, 'settings'>,
+  { adapter, restraint }: Pick<Submission, 'adapter' | 'restraint'>,
+): ForgettingClaim | null {
+  const { forgetting: prompts = 0, maxForgetting } = readWrittenSettings(start.settings).evaluation;
+  const limit = prompts === 0 || adapter === null ? undefined : maxForgetting;
+  if (restraint?.limit !== limit)
+    fail(`the limit to what may be forgotten is ${limit ?? 'none'}, and the submission says ${restraint?.limit ?? 'none'}`);
   const claims: ForgettingRecord[] = [];
   for (const record of reader.records({ stream: 'evaluations' }))
     if (record.payload.kind === 'forgetting') claims.push(readRecord(forgetting, record, fail));
@@ -50,7 +59,17 @@ export function readForgettingClaim(reader: LogReader, start: Pick<RunStart, 'se
   if (claim.adapter !== adapter) fail('what was forgotten was measured with another adapter than the submission');
   if (claim.texts.english !== FORGETTING_TEXTS.english || claim.texts.prompts !== FORGETTING_TEXTS.prompts)
     fail('what was forgotten was measured on other texts');
+  if (restraint !== undefined) checkRestraint(restraint, loggedForgetting(claim));
   return { record: claim, prompts };
+}
+
+/** The strength follows from what was tried, and the submitted adapter loses as much as was measured at it. @throws HardFail */
+function checkRestraint(restraint: Restraint, { lost }: Forgetting): void {
+  const fault = restraintFault(restraint);
+  if (fault !== null) fail(`of the limit to what may be forgotten: ${fault}`);
+  const tried = restraint.tried.find(({ strength }) => strength === restraint.strength)!;
+  if (!(Math.abs(tried.lost - lost.mean) <= TOLERANCE))
+    fail(`the submitted adapter loses ${lost.mean} nats a token, and with that strength ${tried.lost} were measured`);
 }
 
 /**

@@ -11,6 +11,7 @@ import { codeVersion, machineClass } from '../run-folder/machine.js';
 import { foreignThresholds } from '../monitor/rules.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { checkAdapter, checkStart, checkSubmission, findDeliverables, onFiles } from './deliverables.js';
+import { weakened } from '../run-folder/course-records.js';
 import { checkForgetting, readForgettingClaim, type ForgettingComparison } from './forgetting.js';
 import { HardFail, NotEnded } from './hard-fail.js';
 import { evaluateHeldOut, openRunTask, isModelCheck, readClaims, type HeldOutRequest, type HeldOutResult } from './held-out.js';
@@ -351,7 +352,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
 
     await trace.run('architecture_replay', () => {
       const replayed = replayStructure(records, LORA.trainee);
-      const expected = submitted.adapter === null ? {} : (replayed ?? {});
+      const expected = submitted.adapter === null ? {} : weakened(replayed ?? {}, submitted.restraint?.strength ?? 1);
       const claimed = structureDifference(LORA.trainee, expected, submitted.targets);
       if (claimed !== null) throw new HardFail('architecture_replay', `the submission says otherwise than the replay: ${claimed}`);
       const found = structureDifference(LORA.trainee, expected, targets, true);
@@ -395,7 +396,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
 
     findings.heldOut = await trace.run('test_set_evaluation', async () => {
       const claims = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readClaims(reader, start, submitted.adapter));
-      const forgot = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readForgettingClaim(reader, start, submitted.adapter));
+      const forgot = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readForgettingClaim(reader, start, submitted));
       if (which === 'none') return { value: null, detail: 'not asked for', status: 'skipped' as const };
       if (task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
       const value = await evaluateHeldOut(model, task, start, claims, loaded, sameMachine, {

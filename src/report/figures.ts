@@ -1,4 +1,5 @@
 /** How figures are written, in the terminal and on the page. */
+import type { Submission } from '../run-folder/course-records.js';
 import {
   FORGETTING_SET,
   intervalOfMean,
@@ -44,6 +45,18 @@ export function forgettingSentences({ english, lost, divergence }: Forgetting): 
             `${nats(divergence.mean)} nats a token ` +
             `(${interval(divergence)}Monte Carlo, over ${whole(divergence.tokens)} tokens that the base model sampled)`,
         ]),
+  ];
+}
+
+/** Of a limit to what may be forgotten: nothing where the whole adapter kept to it. */
+export function restraintSentences(restraint: Submission['restraint'] | null): string[] {
+  if (restraint == null || restraint.strength === 1) return [];
+  const { limit, strength, tried } = restraint;
+  const lostAt = (of: number): string => nats(tried.find((each) => each.strength === of)?.lost ?? NaN);
+  const kept = tried.some((each) => each.strength === strength && each.lost < limit);
+  return [
+    `submitted with ${strength} of its strength: the whole adapter loses ${lostAt(1)} nats a token` +
+      (kept ? `, and fewer than ${limit} were allowed` : `, this one ${lostAt(strength)}, and fewer than ${limit} were allowed`),
   ];
 }
 

@@ -1,4 +1,5 @@
 /** The test set before and after, with all that was measured on it. */
+import type { Submission } from '../run-folder/course-records.js';
 import { testComparison, testRates, type PairedCounts, type TestRate } from '../run-folder/comparison.js';
 import { inOrder, testEvaluation, type RunRecord, type TierInfo } from '../run-folder/read-run.js';
 import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
@@ -9,6 +10,7 @@ import {
   decimalBounds,
   forgettingNotes,
   forgettingSentences,
+  restraintSentences,
   MEASURE_NOTES,
   MEASURE_TITLES,
   percent,
@@ -74,7 +76,7 @@ ${best !== null && html`Best program: ${name(best[0], 60)}, see below.`}</p>
 ${invalid && html`<p class="bad">The verifier could not decide more than 1 % of the replies: these figures are no result.</p>`}
 ${!invalid && none > 0 && html`<p class="note fair">${none} replies could not be decided and are not counted.</p>`}
 ${rateTable(testRates(run), keys, run.tiers)}
-${run.forgetting !== null && forgettingPart(run.forgetting)}
+${run.forgetting !== null && forgettingPart(run.forgetting, run.submission?.restraint)}
 ${measureTables(before?.summary, after?.summary, policies.slice(0, ROWS), keys, run.tiers)}
 ${policies.length > 0 && policyTable(policies.slice(0, ROWS), keys, run.tiers)}${more(ROWS, policies.length, 'programs')}`,
   );
@@ -101,9 +103,9 @@ ${cells([...columns.map((key) => percent(of.byTier[key]?.mean)), ...pairOf(pair)
 }
 
 /** What it cost: the model on what it was not trained on. */
-const forgettingPart = (forgetting: Forgetting): Html => html`<h3>Forgetting</h3>
+const forgettingPart = (forgetting: Forgetting, restraint: Submission['restraint']): Html => html`<h3>Forgetting</h3>
 <p class="note muted">On texts written for this measure, which no run trains on. Intervals are over texts.</p>
-${[...forgettingSentences(forgetting), ...forgettingNotes(forgetting)].map((sentence) => html`<p>${sentence}.</p>`)}`;
+${[...forgettingSentences(forgetting), ...restraintSentences(restraint), ...forgettingNotes(forgetting)].map((sentence) => html`<p>${sentence}.</p>`)}`;
 
 /** Mean score and proper scores, by tier; nothing where the task's verdicts have no figures. */
 function measureTables(

@@ -1,4 +1,5 @@
 /** Tables for a terminal: plain text that fits its width. */
+import type { Submission } from '../run-folder/course-records.js';
 import { valueOf } from '../dictionary.js';
 import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
 import type { Comparison, TestRate } from '../run-folder/comparison.js';
@@ -9,6 +10,7 @@ import {
   decimalChange,
   forgettingNotes,
   forgettingSentences,
+  restraintSentences,
   MEASURE_NOTES,
   MEASURE_TITLES,
   percent,
@@ -178,14 +180,16 @@ export function resultTable(
     readonly rates: readonly TestRate[];
     readonly policies: Readonly<Record<string, Summary>>;
     readonly forgetting: Forgetting | null;
+    readonly restraint?: Submission['restraint'] | null;
   },
   style: TerminalStyle,
 ): string {
-  const { before, after, comparison, rates, policies, forgetting } = result;
+  const { before, after, comparison, rates, policies, forgetting, restraint } = result;
   const policyLines = policyTable(policies, Object.keys(comparison.byTier), style);
   const measureLines = measureTable(before, after, style);
   const rateLines = rateTable(rates, style);
-  const forgot = forgetting === null ? [] : [...forgettingSentences(forgetting), ...forgettingNotes(forgetting)];
+  const forgot =
+    forgetting === null ? [] : [...forgettingSentences(forgetting), ...restraintSentences(restraint), ...forgettingNotes(forgetting)];
   return [
     wrapped(`per cent of test problems solved, ${FIGURES_NOTE}`, style),
     '',

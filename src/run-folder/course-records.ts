@@ -23,6 +23,10 @@ export const adapterTargets = (
   list: readonly { readonly module: string; readonly rank: number; readonly scale: number }[],
 ): AdapterTargets => dictionary(list.map(({ module, rank, scale }) => [module, { rank, scale }]));
 
+/** The same with a part of its strength. */
+export const weakened = (of: AdapterTargets, strength: number): AdapterTargets =>
+  dictionary(Object.entries(of).map(([module, { rank, scale }]) => [module, { rank, scale: scale * strength }]));
+
 export const layers = z.object({
   kind: z.literal('layers'),
   iteration,
@@ -71,8 +75,20 @@ export const refusedCheckpoint = z.object({ kind: z.literal('refused_checkpoint'
 /** Metrics: a checkpoint in the folder that a resumed run did not go on with, and why. */
 export type RefusedCheckpoint = z.infer<typeof refusedCheckpoint>;
 
-export const submission = z.object({ kind: z.literal('submission'), adapter: sha256.nullable(), targets });
-/** Metrics: SHA-256 of the exported adapter file; null: nothing was trained. */
+const strength = z.number().gt(0).max(1);
+const restraint = z.object({
+  limit: number,
+  strength,
+  tried: z
+    .array(z.object({ strength, lost: number }))
+    .max(100)
+    .readonly(),
+});
+export const submission = z.object({ kind: z.literal('submission'), adapter: sha256.nullable(), targets, restraint: restraint.optional() });
+/**
+ * Metrics: SHA-256 of the exported adapter file; null: nothing was trained. Under a limit to forgetting `restraint` says how strong it is
+ * in that file; the scales of `targets` are those of the file.
+ */
 export type Submission = z.infer<typeof submission>;
 
 export const probe = z.object({

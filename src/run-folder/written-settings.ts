@@ -81,6 +81,7 @@ const shown = z
         gate: lenient(z.boolean()),
         gateLevel: lenient(z.number()),
         forgetting: lenient(z.int().min(0)),
+        maxForgetting: lenient(z.number()),
         constrained: lenient(z.boolean()),
       })
       .catch({}),

@@ -5,21 +5,24 @@ import path from 'node:path';
 import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { durable } from '../durable.js';
 import type { Adapter } from '../engine/adapter.js';
+import { weakenAdapter } from '../engine/adapter-files.js';
 import { FORGETTING_TEXTS, measureForgetting } from '../evaluation/forgetting.js';
 import { measureProbe } from '../evaluation/probe.js';
+import { restrain, type Restraint } from '../evaluation/restraint.js';
 import { isoproHome } from '../log/home.js';
 import { MANIFEST_FORMAT, writeManifest, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { adapterTargets, gateRecord, probeRecord, sessionEndMembers, submissionRecord } from '../run-folder/course-records.js';
+import { adapterTargets, gateRecord, probeRecord, sessionEndMembers, submissionRecord, weakened } from '../run-folder/course-records.js';
 import { forgettingRecord } from '../run-folder/evaluation-records.js';
 import type { NewRunRecord } from '../run-folder/streams.js';
+import { forgettingOf } from '../statistics/index.js';
 import { evaluateTest } from './evaluations.js';
 import type { Learner } from './learner.js';
 import { cancellation, report, type RunContext, type RunState } from './run-state.js';
 
 /**
  * Exports the adapter and evaluates it on the test problems. After a stop it is the one that the stop restored; with the gate the one with
- * the highest dev accuracy, else the last. All of this stands in the log before the nonce is told.
+ * the highest dev accuracy, else the last; with less of its strength where it forgets more than it may. All of this stands in the log before the nonce is told.
  */
 export async function submit(context: RunContext, state: RunState, learner: Learner): Promise<void> {
   const { settings, log, folder } = context;
@@ -34,10 +37,15 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
   }
   const paths = runPaths(folder);
   const partial = path.join(paths.adapters, '.partial.gguf');
-  const sha256 = await learner.trainer.exportAdapter(partial);
+  const trained = await learner.trainer.exportAdapter(partial);
+  await learner.use(partial);
+  const restraint = await restraintOf(context, trained, learner.adapter!);
+  const { strength = 1 } = restraint ?? {};
+  const sha256 = strength === 1 ? trained : await weakenAdapter(partial, { model: context.model.path, strength, out: partial });
   await rename(partial, paths.adapter(sha256));
   durable('run.adapter');
-  log.append([submissionRecord({ adapter: sha256, targets: adapterTargets(learner.trainer.info.targets) })]);
+  const targets = weakened(adapterTargets(learner.trainer.info.targets), strength);
+  log.append([submissionRecord({ adapter: sha256, targets, ...(restraint === null ? {} : { restraint }) })]);
   await learner.use(paths.adapter(sha256));
   const after = await evaluateTest(context, { when: 'after', iteration: state.adapterIteration, adapter: sha256 });
   const { forgetting: prompts = 0 } = settings.evaluation;
@@ -52,6 +60,27 @@ function keptFiles({ code, machine, model, evaluation }: RunStart, prompts: numb
   const base = { code, machine, model: model.sha256, evaluation: asJson(evaluation), prompts, texts: { ...FORGETTING_TEXTS } };
   const file = (of: Json): string => path.join(isoproHome(), 'forgetting', `${hash('sha256', canonicalJson(of))}.json`);
   return { base: file(base), adapter: file({ ...base, adapter }) };
+}
+
+/** How strong the trained adapter may be; null where no limit is set, or what is forgotten is not measured. */
+async function restraintOf(context: RunContext, trained: string, adapter: Adapter): Promise<Restraint | null> {
+  const { forgetting: prompts = 0, maxForgetting: limit } = context.settings.evaluation;
+  if (prompts === 0 || limit === undefined) return null;
+  const kept = keptFiles(context.start, prompts, trained);
+  const restraint = await restrain(limit, async (strength) => {
+    const { english } = await measureForgetting(context.model, adapter, {
+      prompts,
+      strength,
+      englishOnly: true,
+      kept,
+      ...cancellation(context),
+      onNotice: (text) => context.hooks.onNotice?.(text),
+      onProgress: ({ done, total }) => report(context, { stage: 'restraint', done, total }),
+    });
+    return forgettingOf(english, []).lost.mean;
+  });
+  if (restraint.strength < 1) await rm(kept.adapter, { force: true }).catch(() => undefined);
+  return restraint;
 }
 
 async function forgettingOfAdapter(context: RunContext, sha256: string, adapter: Adapter, prompts: number): Promise<NewRunRecord> {

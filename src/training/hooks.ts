@@ -11,7 +11,7 @@ import type { LoraPolicy } from '../trainees/lora/trainee.js';
 import type { LoraReport } from './monitor-session.js';
 import type { RunSettings } from './settings.js';
 
-export const STAGES = ['load', 'before', 'rollouts', 'layers', 'training', 'dev', 'after', 'forgetting', 'close'] as const;
+export const STAGES = ['load', 'before', 'rollouts', 'layers', 'training', 'dev', 'restraint', 'after', 'forgetting', 'close'] as const;
 export type Stage = (typeof STAGES)[number];
 
 export interface RunProgress {

@@ -1,6 +1,7 @@
 /** What a run ends with, derived from the records of its log: the same figures whoever asks, the command, the report or `runs`. */
 import { dictionary, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
+import type { Restraint } from '../evaluation/restraint.js';
 import { compareEvaluations, type PairedCounts } from '../run-folder/comparison.js';
 import { compareDev, meanLoss, pooledHitRate } from '../run-folder/derived.js';
 import { readManifest } from '../run-folder/manifest.js';
@@ -36,6 +37,8 @@ export interface RunResult {
   readonly trivialPolicies: Dictionary<Summary>;
   /** What the model lost of what it was not trained on; null where it was not measured. */
   readonly forgetting: Forgetting | null;
+  /** How strong the adapter was left under a limit to that; null without one. */
+  readonly restraint: Restraint | null;
   readonly seconds: number;
   readonly peakRssBytes: number;
   readonly tokens: { readonly prompt: number; readonly sampled: number; readonly trained: number };
@@ -115,6 +118,7 @@ export function readResult(folder: string): RunResult {
     test: { before: before.summary, after: after.summary, ...paired(comparison), readings: Object.fromEntries(readings), ...given },
     trivialPolicies,
     forgetting,
+    restraint: submitted.restraint ?? null,
     seconds,
     peakRssBytes,
     tokens,

@@ -36,6 +36,7 @@ test('every setting has one flag, with its own value', () => {
     'teacher',
     'teacher-examples',
     'forgetting',
+    'max-forgetting',
     'max-minutes',
     'answer-tag',
     'verify-seconds',

@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { canonicalJson } from '../../src/canonical-json.js';
 import type { Adapter } from '../../src/engine/adapter.js';
+import { inspectAdapter, weakenAdapter } from '../../src/engine/adapter-files.js';
 import { loadModel, type Model } from '../../src/engine/model.js';
 import { createTrainer, type Trainer } from '../../src/engine/trainer.js';
 import {
@@ -14,6 +15,7 @@ import {
   type ForgettingMeasurement,
   type ForgettingOptions,
 } from '../../src/evaluation/forgetting.js';
+import { restrain, restraintFault } from '../../src/evaluation/restraint.js';
 import { readHalf, type Half } from '../../src/evaluation/kept-halves.js';
 import { checkForgetting, readForgettingClaim } from '../../src/judge/forgetting.js';
 import { readClaims } from '../../src/judge/held-out.js';
@@ -202,6 +204,53 @@ describe('the measure', () => {
   });
 });
 
+describe('the strength that a limit leaves', () => {
+  /** Loses so much: more with each sixteenth, in no straight line. */
+  const falling = (whole: number) => (strength: number) => Promise.resolve(whole * strength ** 1.7);
+
+  test.each([0.001, 0.01, 0.02, 0.0499, 0.05, 0.3, 0.9999, 1, 2])(
+    'is the greatest sixteenth that loses less: limit %d of 1',
+    async (limit) => {
+      const lostAt = falling(1);
+      const restraint = await restrain(limit, lostAt);
+      let greatest = 0;
+      for (let parts = 1; parts <= 16; parts++) if ((await lostAt(parts / 16)) < limit) greatest = parts;
+      expect(restraint.strength).toBe(Math.max(1, greatest) / 16);
+      expect(restraint.tried.length).toBe(greatest === 16 ? 1 : 5);
+      for (const { strength, lost } of restraint.tried) expect(lost).toBe(await lostAt(strength));
+      expect(restraintFault(restraint)).toBeNull();
+    },
+  );
+
+  test('is refuted by what was tried', async () => {
+    const restraint = await restrain(0.05, falling(0.06));
+    expect(restraint).toMatchObject({ strength: 14 / 16 });
+    expect(restraintFault({ ...restraint, strength: 13 / 16 })).toMatch(/is 0.8125, and what was tried gives 0.875/);
+    expect(restraintFault({ ...restraint, strength: 1 })).toMatch(/is 1, and what was tried gives 0.875/);
+    expect(restraintFault({ ...restraint, tried: restraint.tried.slice(1) })).toMatch(/whole adapter forgets was not measured/);
+    expect(restraintFault({ ...restraint, tried: restraint.tried.slice(0, 1) })).toMatch(/the least was not tried/);
+  });
+
+  test('is what a file with so much of its scale loses, and halves nothing else', async () => {
+    const weaker = file('weaker.gguf');
+    const whole = file('whole.gguf');
+    await trainer.exportAdapter(whole);
+    const sha256 = await weakenAdapter(whole, { model: model.path, strength: 0.625, out: weaker });
+    expect(sha256).toBe(hash('sha256', readFileSync(weaker)));
+    const [before, after] = [await inspectAdapter(whole), await inspectAdapter(weaker)];
+    expect(after.modules).toEqual(
+      before.modules.map((module) => ({ ...module, alpha: module.alpha * 0.625, norm: expect.closeTo(module.norm * 0.625, 6) as unknown })),
+    );
+    const [strong, weak] = [await model.loadAdapter(whole), await model.loadAdapter(weaker)];
+    const english = { prompts: PROMPTS, englishOnly: true };
+    const found = await measureForgetting(model, strong, { ...english, strength: 0.625 });
+    expect(found).toEqual(await measureForgetting(model, weak, english));
+    expect(found.replies).toEqual([]);
+    expect(found.english).not.toEqual((await measureForgetting(model, strong, english)).english);
+    for (const adapter of [strong, weak]) adapter.dispose();
+  }, 60_000);
+});
+
 /** A kept file with other content and the digest of that. */
 function signed(text: string, change: (measured: Half) => void): string {
   const { measured } = JSON.parse(text) as { measured: Half };
@@ -317,7 +366,8 @@ describe('a run', () => {
     const reader = new LogReader(file('run/log.sqlite'), RUN_STREAMS);
     try {
       const { start } = readManifest(file('run'));
-      const claim = readForgettingClaim(reader, start, result.adapter.sha256)!;
+      const submitted = { adapter: result.adapter.sha256 };
+      const claim = readForgettingClaim(reader, start, submitted)!;
       const { record, prompts } = claim;
       expect(prompts).toBe(7);
       const sum = record.english.reduce((total, { before, after }) => total + before - after, 0);
@@ -326,7 +376,7 @@ describe('a run', () => {
       const lied = { prompts, record: { ...record, english: record.english.map((text) => ({ ...text, after: text.before })) } };
       await expect(checkForgetting(model, lied, moved, true, {})).rejects.toThrow(/nats a token from those measured/);
       expect((await checkForgetting(model, lied, moved, false, {})).difference).toBeGreaterThan(1e-3);
-      expect(() => readForgettingClaim(reader, start, 'ab'.repeat(32))).toThrow(/with another adapter/);
+      expect(() => readForgettingClaim(reader, start, { adapter: 'ab'.repeat(32) })).toThrow(/with another adapter/);
       // nor what a run leaves out: some texts, or all that its settings promise
       for (const sameMachine of [true, false]) {
         const fewer = { prompts, record: { ...record, english: record.english.slice(1) } };
@@ -336,14 +386,52 @@ describe('a run', () => {
       }
       const silent = (kind: string): LogReader =>
         ({ records: (of: object) => [...reader.records(of)].filter(({ payload }) => payload.kind !== kind) }) as unknown as LogReader;
-      expect(() => readForgettingClaim(silent('forgetting'), start, result.adapter.sha256)).toThrow(/holds 0 measurements.*say one/);
+      expect(() => readForgettingClaim(silent('forgetting'), start, submitted)).toThrow(/holds 0 measurements.*say one/);
       const untold = { settings: { evaluation: { forgetting: 0 } } };
-      expect(() => readForgettingClaim(reader, untold, result.adapter.sha256)).toThrow(/holds 1 measurements.*say none/);
-      expect(readForgettingClaim(silent('forgetting'), untold, result.adapter.sha256)).toBeNull();
+      expect(() => readForgettingClaim(reader, untold, submitted)).toThrow(/holds 1 measurements.*say none/);
+      expect(readForgettingClaim(silent('forgetting'), untold, submitted)).toBeNull();
       expect(readClaims(reader, start, result.adapter.sha256).constrained).not.toBeNull();
       expect(() => readClaims(silent('constrained'), start, result.adapter.sha256)).toThrow(/holds 0 evaluations of the test set before/);
     } finally {
       reader.close();
     }
   }, 120_000);
+
+  test('under a limit submits the same adapter with less of its strength, and its judge finds that the limit is kept', async () => {
+    const whole = result.forgetting!.lost.mean;
+    expect(whole).toBeGreaterThan(0);
+    const limit = 0.6 * whole;
+    const flags = asFlags({ seed: 1, iterations: 1, ...LEARNS, devSize: 2, testSize: 4, forgetting: 7, maxForgetting: limit });
+    const { code, stdout } = await cli('run', ...letters, '--out', file('limited'), ...flags, '--json');
+    expect(code).toBe(0);
+    const limited = JSON.parse(stdout) as RunResult;
+    const { strength, tried } = limited.restraint!;
+    expect([strength < 1, limited.forgetting!.lost.mean < limit]).toEqual([true, true]);
+    expect(tried[0]).toEqual({ strength: 1, lost: whole });
+    const norms = async ({ adapter }: RunResult) =>
+      (await inspectAdapter(adapter.file)).modules.map(({ normA, normB, norm }) => [normA, normB, norm]);
+    const expected = (await norms(result)).map(([a, b, norm]) => [a, b, expect.closeTo(norm! * strength, 6)]);
+    expect(await norms(limited)).toEqual(expected);
+    for (const shown of [(await cli('runs', 'show', file('limited'))).stdout, readFileSync(file('limited/report.html'), 'utf8')])
+      expect(shown.replace(/\s+/g, ' ')).toContain(
+        `submitted with ${strength} of its strength: the whole adapter loses ${whole.toFixed(4)} nats`,
+      );
+    const judged = await cli('judge', file('limited'), ...letters, '--json');
+    expect([judged.code, (JSON.parse(judged.stdout) as { verdict: string }).verdict]).toEqual([0, 'pass']);
+
+    const reader = new LogReader(file('limited/log.sqlite'), RUN_STREAMS);
+    try {
+      const { start } = readManifest(file('limited'));
+      const submitted = { adapter: limited.adapter.sha256, restraint: limited.restraint! };
+      expect(readForgettingClaim(reader, start, submitted)).not.toBeNull();
+      const claim = (change: object) => () => readForgettingClaim(reader, start, { ...submitted, ...change });
+      expect(claim({ restraint: undefined })).toThrow(/the limit to what may be forgotten is .*, and the submission says none/);
+      expect(claim({ restraint: { ...submitted.restraint, limit: 2 * limit } })).toThrow(/and the submission says/);
+      expect(claim({ restraint: { ...submitted.restraint, strength: 1 } })).toThrow(/the strength is 1, and what was tried gives/);
+      const lied = tried.map((each) => (each.strength === strength ? { ...each, lost: each.lost - 0.01 } : each));
+      expect(claim({ restraint: { ...submitted.restraint, tried: lied } })).toThrow(/the submitted adapter loses/);
+    } finally {
+      reader.close();
+    }
+  }, 300_000);
 });
