@@ -11,6 +11,13 @@ const runsOf = (files, task) =>
     return condition === undefined ? [] : [{ condition, seed, file, ...file.run }];
   });
 
+/** Nats a token that the submitted adapter loses, and where it has less of its strength, that and what the whole one loses. */
+function forgotten(nats, restraint) {
+  if (nats === undefined) return '–';
+  if (restraint == null || restraint.strength === 1) return nats.toFixed(4);
+  return `${nats.toFixed(4)} with ${restraint.strength} (${restraint.tried[0].lost.toFixed(4)})`;
+}
+
 /** What README shows of it: practical tasks with a seed at least; null where there is none yet. */
 export function realMainTable({ summary }, { percent, pValue }) {
   const tasks = PRACTICAL.flatMap((task) => (summary.tasks[task]?.seeds?.length > 0 ? [[task, summary.tasks[task]]] : []));
@@ -54,7 +61,8 @@ export function realTables(name, { summary, files }, figures) {
     `SmolLM2-135M-Instruct (SHA-256 ${first.model.sha256.slice(0, 12)}…) on ${[...machines].join(' and ')}. ` +
       'Per cent of the frozen test problems, greedy, with 95 % intervals; the mean counts each tier once. p is the exact McNemar test ' +
       'over the same problems. Read leniently: any answer found anywhere in the reply passes. Form given: decoded under a grammar of ' +
-      'the answer’s form, which names nothing of the problem. Forgetting: nats a token lost on English that was never trained on. ' +
+      'the answer’s form, which names nothing of the problem. Forgetting: nats a token lost on English that was never trained on; where ' +
+      'a limit left the adapter less of its strength, that, and what the whole one loses. ' +
       `Minutes: of the iterations with their dev evaluations. Written by \`npm run docs:results\` from \`results/${name}/\`.`,
   ];
   for (const task of PRACTICAL) {
@@ -67,7 +75,7 @@ export function realTables(name, { summary, files }, figures) {
         table(
           ['full run', 'before', 'after', 'p', 'read leniently', 'form given', 'well-formed', 'forgetting', 'minutes', 'peak memory, MB'],
           of.seeds.map((seed) => {
-            const { test, peakRssBytes } = full.find((run) => run.seed === seed.seed);
+            const { test, peakRssBytes, restraint } = full.find((run) => run.seed === seed.seed);
             return [
               `seed ${seed.seed}`,
               measured(test.before),
@@ -76,7 +84,7 @@ export function realTables(name, { summary, files }, figures) {
               both(seed.lenient),
               both(seed.constrained),
               both(seed.format),
-              seed.forgettingNats?.toFixed(4) ?? '–',
+              forgotten(seed.forgettingNats, restraint),
               seed.minutes.toFixed(0),
               whole(peakRssBytes / 1e6),
             ];

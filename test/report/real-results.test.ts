@@ -167,6 +167,10 @@ describe('summary.json', () => {
     mkdirSync(at('published', 'smollm2-135m'), { recursive: true });
     const all = {
       ...files,
+      'extract-full-456': run(0.1, 0.4, {
+        forgetting: { lost: { mean: 0.04 } },
+        restraint: { limit: 0.05, strength: 0.875, tried: [{ strength: 1, lost: 0.051 }] },
+      }),
       'search-rank-16': run(0, 0, { forgetting: { lost: { mean: 0.02 } } }),
       'sql-full-456-on-ladder': made({ task: 'ladder', evaluation: { accuracy: accuracy(0.07) } }),
     };
@@ -178,6 +182,7 @@ describe('summary.json', () => {
     );
     expect(text).toContain('| seed 123 | 30.0 (30.0–30.0) | 31.0 (31.0–31.0) | 0.0010 | 31.0 → 33.0 | – | 50.0 → 90.0 | – | 8 | 700 |');
     expect(text).toContain('| control `references`, seed 42 | 60.0 (60.0–60.0) |');
+    expect(text).toContain(' | 0.0400 with 0.875 (0.0510) | 8 | 700 |');
     expect(text).toContain('| rank-16 | 2 | 20.0 (20.0–20.0) | 0.0200 | 2,000 | 8 | 700 |');
     expect(text).toContain('| `sql` | `ladder` | – | 7.0 (7.0–7.0) |');
     expect(resultsText(readResults(at('published'))!, figures, { brief: true })).toContain('| `sql` | 1 | 10.0 → **40.0** | 0.0010 |');
