@@ -109,7 +109,10 @@ export function realTables(name, { summary, files }, figures) {
     const controls = runs.filter(({ condition }) => condition !== 'full');
     const samples = files[`${task}-samples`]?.evaluation;
     const others = [
-      ...controls.map(({ condition, seed, test }) => [`control \`${condition}\`, seed ${seed}`, measured(test.after)]),
+      ...controls.map(({ condition, seed, test, restraint }) => [
+        `control \`${condition}\`, seed ${seed}${(restraint?.strength ?? 1) < 1 ? `, with ${restraint.strength} of its strength` : ''}`,
+        measured(test.after),
+      ]),
       ...(files[`${task}-few-shot`] === undefined
         ? []
         : [['the base model with 3 solved examples', measured(files[`${task}-few-shot`].evaluation.accuracy)]]),

@@ -40,6 +40,7 @@ export const runsShowCommand = defineCommand({
         test: { before, after, comparison, rates },
         trivialPolicies: policies,
         forgetting,
+        restraint: run.submission?.restraint ?? null,
         iterations,
         failures: {
           before: testEvaluation(run, 'before')?.failures ?? null,

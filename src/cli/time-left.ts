@@ -163,7 +163,8 @@ export class TimeLeft {
     const expected = this.#of(stage);
     const gone = (now - this.#passBegun) / 1000;
     if (done === 0 || total === 0) return expected === null ? null : Math.max(0, expected - gone);
-    const answered = stage === 'training' || stage === 'forgetting' ? done : this.#answered(done, total);
+    const one = stage === 'training' || stage === 'forgetting' || stage === 'restraint';
+    const answered = one ? done : this.#answered(done, total);
     const own = ((this.#latest - this.#passBegun) / 1000 / answered) * total;
     const trust = expected === null ? 1 : Math.min(1, done / total / TRUSTED);
     return Math.max(0, trust * own + (1 - trust) * (expected ?? 0) - gone);

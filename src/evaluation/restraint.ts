@@ -13,34 +13,46 @@ export interface Restraint {
 const PARTS = 16;
 
 /**
- * The greatest strength at which fewer nats than the limit are lost, by halving the distance, since a stronger adapter forgets more
- * (weights between a model and what became of it: Wortsman et al. 2022, Robust fine-tuning of zero-shot models, §3). Where none is found
- * it is the least one.
+ * Asks what is lost at one strength after the other, by halving the distance, since a stronger adapter forgets more, and ends with the
+ * greatest that loses less than the limit; the least where none does.
+ */
+function* search(limit: number): Generator<number, number, number> {
+  if ((yield 1) < limit) return 1;
+  let [within, beyond] = [0, PARTS];
+  while (beyond - within > 1) {
+    const middle = Math.floor((within + beyond) / 2);
+    if ((yield middle / PARTS) < limit) within = middle;
+    else beyond = middle;
+  }
+  return Math.max(1, within) / PARTS;
+}
+
+/**
+ * The greatest strength, of sixteenths, at which fewer nats than the limit are lost (weights between a model and what became of it: Wortsman
+ * et al. 2022, Robust fine-tuning of zero-shot models, §3); the least where none is found.
  * @param lostAt nats a token that are lost with such a part of the adapter's strength
  */
 export async function restrain(limit: number, lostAt: (strength: number) => Promise<number>): Promise<Restraint> {
   const tried: { strength: number; lost: number }[] = [];
-  const holdsAt = async (parts: number): Promise<boolean> => {
-    const strength = parts / PARTS;
-    const lost = await lostAt(strength);
-    tried.push({ strength, lost });
-    return lost < limit;
-  };
-  let [within, beyond] = (await holdsAt(PARTS)) ? [PARTS, PARTS + 1] : [0, PARTS];
-  while (beyond - within > 1) {
-    const middle = Math.floor((within + beyond) / 2);
-    if (await holdsAt(middle)) within = middle;
-    else beyond = middle;
+  const asking = search(limit);
+  let asked = asking.next();
+  while (asked.done !== true) {
+    const lost = await lostAt(asked.value);
+    tried.push({ strength: asked.value, lost });
+    asked = asking.next(lost);
   }
-  return { limit, strength: Math.max(1, within) / PARTS, tried };
+  return { limit, strength: asked.value, tried };
 }
 
-/** What is wrong with a restraint that a run reports; null where its strength follows from what was tried. */
+/** What is wrong with a restraint that a run reports; null where it is what the search makes of the losses that it says it found. */
 export function restraintFault({ limit, strength, tried }: Restraint): string | null {
-  const lostAt = (of: number): number | undefined => tried.find((each) => each.strength === of)?.lost;
-  if (lostAt(1) === undefined) return 'what the whole adapter forgets was not measured';
-  const holding = tried.filter(({ lost }) => lost < limit).map((each) => each.strength);
-  const expected = holding.length > 0 ? Math.max(...holding) : 1 / PARTS;
-  if (lostAt(expected) === undefined) return 'no strength that was tried keeps to the limit, and the least was not tried';
-  return strength === expected ? null : `the strength is ${strength}, and what was tried gives ${expected}`;
+  const asking = search(limit);
+  let asked = asking.next();
+  for (const each of tried) {
+    if (asked.done === true) return `${each.strength} of its strength was tried, though ${asked.value} was found`;
+    if (asked.value !== each.strength) return `${each.strength} of its strength was tried, and not ${asked.value}`;
+    asked = asking.next(each.lost);
+  }
+  if (asked.done !== true) return `${asked.value} of its strength was not tried`;
+  return strength === asked.value ? null : `the strength is ${strength}, and what was tried gives ${asked.value}`;
 }

@@ -17,6 +17,9 @@ import { HardFail } from './hard-fail.js';
 /** Nats a token by which the same arithmetic on a machine of the same class may differ; elsewhere quantised products do by more. */
 const TOLERANCE = 1e-3;
 
+/** The run measured both with one addon on one machine; only where ranks differ the strength is rounded with the factors. */
+const OWN_TOLERANCE = 1e-4;
+
 const fail = (detail: string): never => {
   throw new HardFail('test_set_evaluation', detail);
 };
@@ -68,7 +71,7 @@ function checkRestraint(restraint: Restraint, { lost }: Forgetting): void {
   const fault = restraintFault(restraint);
   if (fault !== null) fail(`of the limit to what may be forgotten: ${fault}`);
   const tried = restraint.tried.find(({ strength }) => strength === restraint.strength)!;
-  if (!(Math.abs(tried.lost - lost.mean) <= TOLERANCE))
+  if (!(Math.abs(tried.lost - lost.mean) <= OWN_TOLERANCE))
     fail(`the submitted adapter loses ${lost.mean} nats a token, and with that strength ${tried.lost} were measured`);
 }
 

@@ -38,8 +38,7 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
   const paths = runPaths(folder);
   const partial = path.join(paths.adapters, '.partial.gguf');
   const trained = await learner.trainer.exportAdapter(partial);
-  await learner.use(partial);
-  const restraint = await restraintOf(context, trained, learner.adapter!);
+  const restraint = await restraintOf(context, learner, { file: partial, sha256: trained });
   const { strength = 1 } = restraint ?? {};
   const sha256 = strength === 1 ? trained : await weakenAdapter(partial, { model: context.model.path, strength, out: partial });
   await rename(partial, paths.adapter(sha256));
@@ -50,6 +49,7 @@ export async function submit(context: RunContext, state: RunState, learner: Lear
   const after = await evaluateTest(context, { when: 'after', iteration: state.adapterIteration, adapter: sha256 });
   const { forgetting: prompts = 0 } = settings.evaluation;
   if (prompts > 0) log.append([await forgettingOfAdapter(context, sha256, learner.adapter!, prompts)]);
+  if (strength < 1) await rm(keptFiles(context.start, prompts, trained).adapter, { force: true }).catch(() => undefined);
   state.adapterId = sha256;
   state.spent.promptTokens += after.promptTokens;
   state.spent.sampledTokens += after.sampledTokens;
@@ -63,24 +63,32 @@ function keptFiles({ code, machine, model, evaluation }: RunStart, prompts: numb
 }
 
 /** How strong the trained adapter may be; null where no limit is set, or what is forgotten is not measured. */
-async function restraintOf(context: RunContext, trained: string, adapter: Adapter): Promise<Restraint | null> {
+async function restraintOf(
+  context: RunContext,
+  learner: Learner,
+  trained: { readonly file: string; readonly sha256: string },
+): Promise<Restraint | null> {
   const { forgetting: prompts = 0, maxForgetting: limit } = context.settings.evaluation;
   if (prompts === 0 || limit === undefined) return null;
-  const kept = keptFiles(context.start, prompts, trained);
-  const restraint = await restrain(limit, async (strength) => {
-    const { english } = await measureForgetting(context.model, adapter, {
+  await learner.use(trained.file);
+  const kept = keptFiles(context.start, prompts, trained.sha256);
+  let [passed, texts] = [0, 0];
+  return restrain(limit, async (strength) => {
+    const { english } = await measureForgetting(context.model, learner.adapter, {
       prompts,
       strength,
       englishOnly: true,
       kept,
       ...cancellation(context),
       onNotice: (text) => context.hooks.onNotice?.(text),
-      onProgress: ({ done, total }) => report(context, { stage: 'restraint', done, total }),
+      onProgress: ({ done, total }) => {
+        texts = total;
+        report(context, { stage: 'restraint', done: passed + done, total: passed + total });
+      },
     });
+    passed += texts;
     return forgettingOf(english, []).lost.mean;
   });
-  if (restraint.strength < 1) await rm(kept.adapter, { force: true }).catch(() => undefined);
-  return restraint;
 }
 
 async function forgettingOfAdapter(context: RunContext, sha256: string, adapter: Adapter, prompts: number): Promise<NewRunRecord> {

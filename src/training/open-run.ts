@@ -50,7 +50,7 @@ import { report, type RunContext, type RunState } from './run-state.js';
 import type { RunOptions } from './hooks.js';
 import { runStart } from './start.js';
 import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
-import { inUse, taskOptions, type RunSettings } from './settings.js';
+import { inUse, taskOptions, type RunSettings, PROFILES } from './settings.js';
 import { TeacherModel } from './teacher.js';
 
 export interface OpenRun {
@@ -69,6 +69,10 @@ const RUNS = 'runs';
 /** The trainer's own. */
 const DEFAULT_EPSILON = 1e-8;
 const logFile = (folder: string): string => runPaths(folder).log;
+
+/** A limit that is not the profile's own, where nothing is measured that it could be held to. */
+const setsLimitInVain = ({ profile, evaluation: { forgetting, maxForgetting } }: RunSettings): boolean =>
+  forgetting === 0 && profile !== 'auto' && maxForgetting !== PROFILES[profile].evaluation?.maxForgetting;
 
 /** @throws as `run` */
 export async function openRun(settings: RunSettings, options: RunOptions): Promise<OpenRun | { readonly result: RunResult }> {
@@ -118,6 +122,8 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
         `buffer.accept: ${task.id} has no referenceReply, or episodes of several turns: there is nothing to train on`,
       );
     const notice = (text: string): void => hooks.onNotice?.(text);
+    if (setsLimitInVain(resolved))
+      notice('evaluation.maxForgetting has no effect: the model knows no language, and what it forgets is not measured');
     if (!begun) {
       const { style } = settings.sampling;
       await refuseNondeterminism(task, style); // before there is a folder

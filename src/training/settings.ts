@@ -382,6 +382,8 @@ function contradictionsOf(settings: RunSettings, stated: readonly string[]): str
   if (kept.kind === 'classic' && !kept.accumulate) found.push('buffer.accumulate: the classic buffer is the one that keeps everything');
   if (layersAreNamed(settings) && stated.includes('layers.topLayers'))
     found.push(`layers.topLayers: ${trained.choice === 'all' ? 'all layers are' : 'the layers are named and'} trained already`);
+  if (settings.evaluation.forgetting === 0 && stated.includes('evaluation.maxForgetting'))
+    found.push('evaluation.maxForgetting: with evaluation.forgetting 0 what is forgotten is not measured');
   return found;
 }
 

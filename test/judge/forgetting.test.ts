@@ -227,8 +227,26 @@ describe('the strength that a limit leaves', () => {
     expect(restraint).toMatchObject({ strength: 14 / 16 });
     expect(restraintFault({ ...restraint, strength: 13 / 16 })).toMatch(/is 0.8125, and what was tried gives 0.875/);
     expect(restraintFault({ ...restraint, strength: 1 })).toMatch(/is 1, and what was tried gives 0.875/);
-    expect(restraintFault({ ...restraint, tried: restraint.tried.slice(1) })).toMatch(/whole adapter forgets was not measured/);
-    expect(restraintFault({ ...restraint, tried: restraint.tried.slice(0, 1) })).toMatch(/the least was not tried/);
+    expect(restraintFault({ ...restraint, tried: restraint.tried.slice(1) })).toMatch(/0.5 of its strength was tried, and not 1/);
+    expect(restraintFault({ ...restraint, tried: restraint.tried.slice(0, 1) })).toMatch(/0.5 of its strength was not tried/);
+    const twice = {
+      limit: 0.05,
+      strength: 1,
+      tried: [
+        { strength: 1, lost: 0.08 },
+        { strength: 1, lost: 0.03 },
+      ],
+    };
+    expect(restraintFault(twice)).toMatch(/1 of its strength was tried, and not 0.5/);
+    const more = {
+      limit: 0.05,
+      strength: 1,
+      tried: [
+        { strength: 1, lost: 0.03 },
+        { strength: 0.5, lost: 0.01 },
+      ],
+    };
+    expect(restraintFault(more)).toMatch(/0.5 of its strength was tried, though 1 was found/);
   });
 
   test('is what a file with so much of its scale loses, and halves nothing else', async () => {
