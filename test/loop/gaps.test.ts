@@ -78,6 +78,7 @@ beforeAll(async () => {
   writeLetterTask(file('letters.mjs'));
   const { code, stdout, stderr } = await run('whole');
   expect(code === 0 ? '' : stderr).toBe('');
+  if (material().task !== undefined) expect(JSON.parse(stdout)).toMatchObject({ restraint: { strength: 1 / 16 } });
   expected = runFigures(stdout);
   reached = statesOf('whole').filter((state) => state !== 'run.replies'); // of a slow machine alone
 }, 120_000);
