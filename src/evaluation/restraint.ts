@@ -28,8 +28,8 @@ function* search(limit: number): Generator<number, number, number> {
 }
 
 /**
- * The greatest strength, of sixteenths, at which fewer nats than the limit are lost (weights between a model and what became of it: Wortsman
- * et al. 2022, Robust fine-tuning of zero-shot models, §3); the least where none is found.
+ * The greatest strength, of sixteenths, at which fewer nats than the limit are lost; the least where none is found. Weights between a model
+ * and what became of it: Wortsman et al. 2022, Robust fine-tuning of zero-shot models, §3.
  * @param lostAt nats a token that are lost with such a part of the adapter's strength
  */
 export async function restrain(limit: number, lostAt: (strength: number) => Promise<number>): Promise<Restraint> {

@@ -105,7 +105,9 @@ ${cells([...columns.map((key) => percent(of.byTier[key]?.mean)), ...pairOf(pair)
 /** What it cost: the model on what it was not trained on. */
 const forgettingPart = (forgetting: Forgetting, restraint: Submission['restraint']): Html => html`<h3>Forgetting</h3>
 <p class="note muted">On texts written for this measure, which no run trains on. Intervals are over texts.</p>
-${[...forgettingSentences(forgetting), ...restraintSentences(restraint), ...forgettingNotes(forgetting)].map((sentence) => html`<p>${sentence}.</p>`)}`;
+${[...forgettingSentences(forgetting), ...restraintSentences(restraint), ...forgettingNotes(forgetting)].map(
+  (sentence) => html`<p>${sentence}.</p>`,
+)}`;
 
 /** Mean score and proper scores, by tier; nothing where the task's verdicts have no figures. */
 function measureTables(

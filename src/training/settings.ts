@@ -147,8 +147,8 @@ const evaluation = z.strictObject({
     .max(100)
     .optional()
     .describe(
-      'nats a token of held-out English that the submitted adapter may lose, fewer than these, where that is measured: one that loses more ' +
-        'is submitted with less of its strength; default: no limit, small: 0.05',
+      'nats a token of held-out English that the submitted adapter may lose, fewer than these, where that is measured: one that loses ' +
+        'more is submitted with less of its strength; default: no limit, small: 0.05',
     ),
   constrained: z
     .boolean()

@@ -54,7 +54,8 @@ async function run(name: string, stop?: Stop): Promise<CliResult & { readonly si
     ...(stop === undefined ? {} : { ISOPRO_STOP: JSON.stringify(stop) }),
   };
   const { model, task } = material();
-  const of = task === undefined ? [] : asFlags({ task, rank: 2, topLayers: 1, threads: 1, forgetting: 2, maxForgetting: 1e-9 }); // submitted with a sixteenth of its strength
+  // submitted with a sixteenth of its strength
+  const of = task === undefined ? [] : asFlags({ task, rank: 2, topLayers: 1, threads: 1, forgetting: 2, maxForgetting: 1e-9 });
   const child = spawn(process.execPath, [MAIN, 'run', '--out', file(name), '--model', model, ...of, ...flags, '--json'], {
     env: environment,
   });
