@@ -22,8 +22,8 @@ import { cancellation, report, type RunContext, type RunState } from './run-stat
 
 /**
  * Exports the adapter and evaluates it on the test problems. After a stop it is the one that the stop restored; with the gate the one with
- * the highest dev accuracy, else the last; with less of its strength where it forgets more than it may. All of this stands in the log before
- * the nonce is told.
+ * the highest dev accuracy, else the last; with less of its strength where it forgets more than it may. All of this stands in the log
+ * before the nonce is told.
  */
 export async function submit(context: RunContext, state: RunState, learner: Learner): Promise<void> {
   const { settings, log, folder } = context;
