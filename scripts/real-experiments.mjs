@@ -47,7 +47,7 @@ const SEARCH = {
   'rank-16': { layers: { rank: 16 } },
   'rank-32': { layers: { rank: 32 } },
   'rate-3e-4': { optimiser: { learningRate: 3e-4 } },
-  'decay-0': { optimiser: { weightDecay: 0 } },
+  'rate-1e-3': { optimiser: { learningRate: 1e-3 } },
   'samples-8': { sampling: { samples: 8 } },
   'floor-0.1': { sampling: { allocationFloor: 0.1 } },
   'temperature-1': { sampling: { temperature: 1 } },
