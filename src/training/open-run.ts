@@ -50,7 +50,7 @@ import { report, type RunContext, type RunState } from './run-state.js';
 import type { RunOptions } from './hooks.js';
 import { runStart } from './start.js';
 import { RUN_STREAMS, type RunLog } from '../run-folder/streams.js';
-import { inUse, taskOptions, type RunSettings, PROFILES } from './settings.js';
+import { inUse, PROFILES, taskOptions, type RunSettings } from './settings.js';
 import { TeacherModel } from './teacher.js';
 
 export interface OpenRun {

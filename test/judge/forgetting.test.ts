@@ -51,6 +51,11 @@ afterAll(async () => {
   folder.remove();
 });
 
+async function learn(steps: number): Promise<void> {
+  const text = model.tokenize('so it goes, and so it goes, and so it goes');
+  for (let step = 0; step < steps; step++) await trainer.step([{ tokenIds: text, labelMask: new Uint8Array(text.length).fill(1, 1) }]);
+}
+
 describe('the measure', () => {
   test('of an adapter that changes nothing is nought in each of its sums, but for the rounding of another batch', async () => {
     const untrained = await trainer.applyTo(model);
@@ -65,8 +70,7 @@ describe('the measure', () => {
   }, 60_000);
 
   test("of one that moved the model has the English sums of the trainer's own forward pass", async () => {
-    const text = model.tokenize('so it goes, and so it goes, and so it goes');
-    for (let step = 0; step < 4; step++) await trainer.step([{ tokenIds: text, labelMask: new Uint8Array(text.length).fill(1, 1) }]);
+    await learn(4);
     moved = await trainer.applyTo(model);
     measured = await measureForgetting(model, moved, { prompts: PROMPTS });
     const paragraphs = readForgettingText('english').split('\n\n');
@@ -222,6 +226,12 @@ describe('the strength that a limit leaves', () => {
     },
   );
 
+  test('is not asked for where nothing is measured: a limit that is stated is refused, that of the profile is none', () => {
+    const settings = (more: object) => resolveSettings({ profile: 'small', evaluation: { forgetting: 0, ...more } });
+    expect(() => settings({ maxForgetting: 0.1 })).toThrow(/evaluation.maxForgetting: with evaluation.forgetting 0/);
+    expect(settings({}).evaluation).toMatchObject({ forgetting: 0, maxForgetting: 0.05 });
+  });
+
   test('is refuted by what was tried', async () => {
     const restraint = await restrain(0.05, falling(0.06));
     expect(restraint).toMatchObject({ strength: 14 / 16 });
@@ -252,6 +262,7 @@ describe('the strength that a limit leaves', () => {
   test('is what a file with so much of its scale loses, and halves nothing else', async () => {
     const weaker = file('weaker.gguf');
     const whole = file('whole.gguf');
+    await learn(1); // the factors are not nought, whichever tests have run before
     await trainer.exportAdapter(whole);
     const sha256 = await weakenAdapter(whole, { model: model.path, strength: 0.625, out: weaker });
     expect(sha256).toBe(hash('sha256', readFileSync(weaker)));
