@@ -14,11 +14,13 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
+import math
 import os
 import queue
 import random
 import signal
 import sys
+import sysconfig
 import threading
 import time
 import traceback
@@ -40,6 +42,9 @@ MEMORY_BYTES = 4 * 2**30
 CALL_SECONDS = 5.0
 LOAD_SECONDS = 60.0
 MOST_TASKS = 10_000
+# Draws beyond the examples wanted, of which some ask the same or have no solution.
+EXAMPLE_DRAWS = 100
+STANDARD_LIBRARY = tuple(Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib"))
 
 
 class Wrong(Exception):
@@ -254,6 +259,8 @@ class ReasoningGym:
         if answer is None:
             return {"outcome": "fail", "category": "format", "reason": "The reply has no <answer> … </answer>.", "score": 0}
         score = float(self.scorer(problem["tier"]).score_answer(answer, problem))
+        if math.isnan(score):
+            return {"outcome": "none", "reason": "the data set's scorer gave NaN"}
         outcome = {"outcome": "pass" if score >= 1 else "fail", "score": min(1.0, max(0.0, score)), "answer": answer}
         return outcome if score >= 1 else {**outcome, "reason": "The answer does not have the full score of the data set's own scorer."}
 
@@ -347,6 +354,8 @@ class Verifiers:
         if not trace.rewards or None in trace.rewards.values():
             return {"outcome": "none", "reason": "the task set gave no reward"}
         reward = trace.reward
+        if math.isnan(reward):
+            return {"outcome": "none", "reason": "the reward is NaN"}
         outcome = {"outcome": "pass" if reward >= 1 else "fail", "score": min(1.0, max(0.0, reward))}
         return outcome if reward >= 1 else {**outcome, "reason": f"The reward is {reward:g}, and 1 passes."}
 
@@ -398,12 +407,15 @@ def identity(files, entry):
     files = {"bridge": hashlib.sha256(Path(__file__).read_bytes()).hexdigest(), **files}
     for name, module in sorted(sys.modules.items()):
         top = name.partition(".")[0]
-        if name in OWN_MODULES or name == entry or top in sys.stdlib_module_names:
+        if name in OWN_MODULES or name == entry:
             continue
         origin = getattr(module, "__file__", None)
         if not isinstance(origin, str) or not os.path.isfile(origin):
             continue
         installed = any(part in ("site-packages", "dist-packages") for part in Path(origin).parts)
+        # by where it lies: a file of the task's may have the name of a standard module
+        if not installed and any(Path(origin).resolve().is_relative_to(folder) for folder in STANDARD_LIBRARY):
+            continue
         if installed and top in owners:
             packages.update((owner, importlib.metadata.version(owner)) for owner in owners[top])
         else:
@@ -519,18 +531,20 @@ class Calls:
         return self.judge(problem, reply)
 
     def fewShot(self, problem, style, count, seed):
-        examples, attempt = [], 0
-        while len(examples) < 2 * count:
+        asked = [self.prompt(problem, style)[-1]]
+        examples = []
+        for attempt in range(count + EXAMPLE_DRAWS):
+            if len(examples) == 2 * count:
+                break
             draw = hashlib.sha256(f"{seed} {problem['id']} {attempt}".encode()).digest()
-            attempt += 1
             example = {**self.generate(problem["tier"], int.from_bytes(draw[:8], "big")), "tier": problem["tier"]}
-            asked = self.prompt(example, style)[-1]
-            if asked == self.prompt(problem, style)[-1] and attempt < 100:
+            question, solution = self.prompt(example, style)[-1], self.solution(example)
+            if solution is None or question in asked:
                 continue
-            solution = self.solution(example)
-            if solution is None:
-                raise Wrong("solution", f"is None for the problem {example}")
-            examples += [asked, {"role": "assistant", "content": solution}]
+            asked.append(question)
+            examples += [question, {"role": "assistant", "content": solution}]
+        if not examples:
+            raise Wrong("solution", f"is None, or the question the same, for {count + EXAMPLE_DRAWS} problems in turn")
         return examples
 
     def solution(self, problem):
@@ -543,8 +557,8 @@ class Calls:
 
 def answer(calls, request):
     method, arguments = request["method"], request["arguments"]
-    # ends a process that hangs in C, where no other thread of Python's runs, and whose parent is gone
-    faulthandler.dump_traceback_later(LOAD_SECONDS if method == "load" else calls.seconds + CALL_SECONDS, exit=True)
+    # ends a process that hangs in C, where no other thread of Python's runs, and whose parent is gone; a parent is sooner
+    faulthandler.dump_traceback_later(LOAD_SECONDS if method == "load" else calls.seconds + 2 * CALL_SECONDS, exit=True)
     try:
         return {"call": request["call"], "value": getattr(calls, method)(*arguments)}
     except Wrong as error:
@@ -563,7 +577,10 @@ def say(message):
 def read_requests(requests):
     for line in REQUESTS:
         requests.put(json.loads(line))
-    os._exit(0)  # whoever asked is gone
+    # whoever asked is gone; what was started here goes too
+    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
 
 
 def main():

@@ -6,7 +6,7 @@ import { answer, samplingOf } from '../rollouts/answer.js';
 import { planRollouts } from '../rollouts/plan.js';
 import type { Unshown } from '../unshown.js';
 import { FailureTally, reasonOf, type Failures, type JudgedReplyText } from '../tasks/failures.js';
-import type { OpenTask, Problem, PromptStyle } from '../tasks/task.js';
+import type { OpenTask, Problem, PromptStyle, Tier } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
 import {
   calibrateTier,
@@ -97,5 +97,13 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
     seconds += took;
   }
   const failures = await withQuestions(tally.failures, task, asked, style);
-  return { tiers, recommended: recommend(tiers, groups, samples, maxTokens, options.unshown), failures, replies: done, seconds };
+  const { reasons, ...recommendation } = recommend(tiers, groups, samples, maxTokens, options.unshown);
+  const recommended = { ...recommendation, reasons: [...reasons, ...leftOut(task.tiers, chosen)] };
+  return { tiers, recommended, failures, replies: done, seconds };
+}
+
+/** A run asks of every tier that is trained on, whichever were calibrated. */
+function leftOut(all: readonly Tier[], chosen: readonly Tier[]): string[] {
+  const others = all.filter((tier) => tier.trains && !chosen.includes(tier)).map(({ id }) => id);
+  return others.length === 0 ? [] : [`not looked at, and asked of by a run all the same: ${others.join(', ')}`];
 }

@@ -209,7 +209,7 @@ export function recommend(
     tiers: names,
     settings: {
       samples: each,
-      rollouts: Math.max(1, Math.round(wanted / round)) * round,
+      rollouts: Math.max(1, Math.min(Math.round(wanted / round), Math.floor(MOST_ROLLOUTS / round))) * round,
       maxTokens: cut > CUT_OFF ? 2 * maxTokens : Math.min(maxTokens, room),
       ...(learned.length < trained.length ? { allocationFloor: LOW_FLOOR } : {}),
     },

@@ -2,12 +2,10 @@
  * A task that is asked with a system prompt or solved examples, whose replies end at a given text, or whose truncated ones are judged: the
  * same task in all else.
  */
-import { hash } from 'node:crypto';
 import { IsoproError } from '../errors.js';
 import type { AskingOptions } from './asking-options.js';
 import type { ChatMessage, OpenTask, Problem, PromptStyle } from './task.js';
-
-const isSystem = ({ role }: ChatMessage): boolean => role === 'system';
+import { isSystem, TierExamples } from './tier-examples.js';
 
 /** The system's message first, once. */
 function withSystem(system: string | undefined, messages: readonly ChatMessage[]): ChatMessage[] {
@@ -26,19 +24,12 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
   if (stop?.includes('')) throw new IsoproError('INVALID_ARGUMENT', 'stop: a reply cannot end before an empty text');
   if (stop !== undefined && task.turns > 1)
     throw new IsoproError('INVALID_ARGUMENT', `stop: ${task.id} has ${task.turns} turns, and each ends where the model ends it`);
+  const shown = examples === 0 ? null : new TierExamples(task, examples);
   const prompt = async (problem: Problem, style: PromptStyle): Promise<ChatMessage[]> => {
     const asked = await task.prompt(problem, style);
-    if (examples === 0) return withSystem(system, asked);
-    // the same before every question of a tier, as whoever uses the adapter sets them; what begins alike is computed once
-    const seed = BigInt(`0x${hash('sha256', problem.tier).slice(0, 16)}`);
-    const solved = await task.fewShot(problem, style, examples, seed);
-    if (solved === null) throw new IsoproError('INVALID_ARGUMENT', `examples: ${task.id} has no solved examples`);
-    const own = asked.filter(isSystem);
-    return withSystem(system, [
-      ...own,
-      ...solved.filter((message) => !isSystem(message)),
-      ...asked.filter((message) => !isSystem(message)),
-    ]);
+    if (shown === null) return withSystem(system, asked);
+    const before = await shown.before(problem, asked, style);
+    return withSystem(system, [...asked.filter(isSystem), ...before, ...asked.filter((message) => !isSystem(message))]);
   };
   const dispose = (): Promise<void> => task.dispose();
   const { id, version, tiers, policies, policyNotes, source, readsLeniently, answerGrammar, turns, hasReferences } = task;
@@ -58,7 +49,7 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
     turns,
     ...(stop === undefined ? {} : { stop }),
     hasReferences,
-    generate: (tier, seed) => task.generate(tier, seed),
+    generate: (tier, seed) => (shown ?? task).generate(tier, seed),
     readProblem: (value) => task.readProblem(value),
     prompt,
     question: (problem, style) => task.prompt(problem, style),

@@ -20,6 +20,8 @@ const MOST_BYTES = 2 ** 24;
 /** What a process prints is shown so far and no further. */
 const SHOWN_BYTES = 2 ** 16;
 const TAIL_CHARACTERS = 300;
+/** For what a process that has ended still had to say. */
+const LAST_WORDS_MS = 500;
 /** Of a process beside what it had when it was loaded, of the 4 GiB that bridge.py lets it have. */
 const MUCH_MEMORY = 1e9;
 
@@ -73,7 +75,11 @@ export class PythonProcess extends EventEmitter {
       throw new IsoproError('SYSTEM_LIMIT', `the system started no further process: ${(cause as Error).message}`, { cause });
     }
     const child = this.#child;
-    child.on('exit', () => this.#kill()); // what it has started, and what might hold its pipes open
+    child.on('exit', () => {
+      this.#kill(); // what it has started
+      // what has left the group may hold the pipes open
+      setTimeout(() => [child.stdin, child.stdout, child.stderr].forEach((pipe) => pipe.destroy()), LAST_WORDS_MS).unref();
+    });
     this.#ended = new Promise((done) => {
       child.on('error', (cause) => {
         const reason = `Python could not be started as ${JSON.stringify(program.interpreter)}: ${cause.message}`;
@@ -164,8 +170,8 @@ export class PythonProcess extends EventEmitter {
       }
       this.#give({ call: reply.call, value });
     } catch (error) {
-      if (!(error instanceof MemberError)) throw error;
-      this.#give({ call: reply.call, member: error.member, message: error.message });
+      const member = error instanceof MemberError ? error.member : asked.method;
+      this.#give({ call: reply.call, member, message: (error as Error).message });
     }
   }
 

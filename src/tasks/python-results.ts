@@ -91,7 +91,11 @@ export function readResult(method: WorkerMethod, args: readonly unknown[], value
       return asDescription(value);
     case 'generate': {
       const content = checkMember('problem', resultShapes.generate, value, 'problem');
-      return asProblem(content, args[0] as string);
+      try {
+        return asProblem(content, args[0] as string);
+      } catch (error) {
+        throw new MemberError('problem', `cannot be kept in a log: ${(error as TypeError).message}`);
+      }
     }
     case 'prompt':
       return checkMember('prompt', resultShapes.prompt, value, 'messages');
@@ -111,7 +115,12 @@ export function readResult(method: WorkerMethod, args: readonly unknown[], value
     }
     case 'answer': {
       const found = checkMember('verify', given, value, 'verdict');
-      return readable(found) ? canonicalJson((found.answer ?? (args[1] as string).trim()) as Json) : null;
+      if (!readable(found)) return null;
+      try {
+        return canonicalJson((found.answer ?? (args[1] as string).trim()) as Json);
+      } catch {
+        return null; // half a character has no JSON form
+      }
     }
     default:
       throw new MemberError(method, 'is not there');

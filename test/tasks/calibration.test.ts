@@ -100,6 +100,8 @@ describe('what is recommended', () => {
     expect(recommended(times(9, group('A', 1))).settings).toMatchObject({ samples: 4, rollouts: 512 });
     expect(recommended([...times(4, group('A', 0)), ...times(5, group('A', 1))]).settings).toMatchObject({ samples: 8, rollouts: 920 });
     expect(recommended([...times(8, group('A', 0)), ...times(2, group('A', 1))]).settings).toMatchObject({ samples: 16, rollouts: 2048 });
+    const three = ['A', 'B', 'C'].flatMap((id) => [...times(8, group(id, 0)), ...times(2, group(id, 1))]);
+    expect(recommended(three).settings).toMatchObject({ samples: 16, rollouts: 42 * 48 }); // 2,064 is nearer, and above it
   });
 
   test('more tokens where replies are cut off, as many as its reason says', () => {
@@ -195,6 +197,7 @@ describe('a model that says one of eight letters', () => {
     const again = await calibrate(model, task, { ...options, tiers: ['L1'] });
     const untimed = ({ repliesPerSecond: _, ...rest }: (typeof found.tiers)[number]) => rest;
     expect(again.tiers.map(untimed)).toEqual([untimed(found.tiers[1]!)]);
+    expect(again.recommended.reasons.at(-1)).toBe('not looked at, and asked of by a run all the same: L0');
     await expect(calibrate(model, task, { ...options, tiers: ['L7'] })).rejects.toMatchObject({ code: 'TIER_UNKNOWN' });
   });
 

@@ -111,7 +111,7 @@ suite('a module', () => {
     if reply == "unsure":
         return {"outcome": "none", "reason": "two readings"}
     return {"outcome": "pass" if reply == "8" else "fail", "score": 0.25, "answer": [reply.lower()]}`,
-            prompt: `def prompt(problem, style):\n    return [{"role": "user", "content": style}]`,
+            prompt: `def prompt(problem, style):\n    return [{"role": "user", "content": f"{style} {problem['a']}"}]`,
           },
           `ID = "sums"\nVERSION = "7"\nPOLICIES = {"eight": lambda problem: "8"}\ndef solution(problem): return "8"`,
         ),
@@ -124,7 +124,7 @@ suite('a module', () => {
     expect((await task.judge(problem, 'unsure', 'stop')).verdict).toMatchObject({ kind: 'none', reason: 'two readings' });
     expect(await task.readAnswer(problem, 'EIGHT')).toBe('["eight"]');
     expect(await task.applyPolicy('eight', problem)).toMatchObject({ kind: 'pass' });
-    expect(await task.prompt(problem, 'plain')).toEqual([{ role: 'user', content: 'plain' }]);
+    expect(await task.prompt(problem, 'plain')).toEqual([{ role: 'user', content: 'plain 5' }]);
     const examples = (await task.fewShot(problem, 'cot', 2, 1n))!;
     expect(examples.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
     expect(await task.fewShot(problem, 'cot', 2, 1n)).toEqual(examples);
@@ -201,6 +201,48 @@ suite('a module', () => {
     expect((await verdictOf(task, '\u0000'.repeat(2 ** 20))).reason).toMatch(/^1048576/);
   });
 
+  test('an answer with half a character is none, and its verdict stands', async () => {
+    const verify = `def verify(problem, reply):\n    return {"outcome": "fail", "answer": json.loads(reply)}`;
+    const task = await load(write(source({ verify }, 'import json')));
+    const problem = await task.generate('small', 1n);
+    const reply = '{"a": "\\ud83d"}';
+    expect((await task.judge(problem, reply, 'stop')).verdict.kind).toBe('fail');
+    expect(await task.readAnswer(problem, reply)).toBeNull();
+    expect(await task.readAnswer(problem, '{"a": 1}')).toBe('{"a":1}');
+  });
+
+  test('solved examples pass over problems without a solution, and one that has none at all is refused by name', async () => {
+    const solution = `def solution(problem):\n    return None if problem["a"] % 2 else str(problem["a"] + 3)`;
+    const task = await load(write(source({ solution })));
+    const problem = await task.generate('small', 2n);
+    const examples = (await task.fewShot(problem, 'plain', 3, 1n))!;
+    const asked = examples.filter(({ role }) => role === 'user').map(({ content }) => Number(content[0]));
+    expect(new Set([...asked, 2]).size).toBe(4);
+    expect(asked.every((a) => a % 2 === 0)).toBe(true);
+    const without = await load(write(source({ solution: 'def solution(problem):\n    return None' })));
+    await expect(without.fewShot(problem, 'plain', 3, 1n)).rejects.toMatchObject({
+      code: 'TASK_INVALID',
+      message: expect.stringContaining('member "solution"'),
+    });
+  });
+
+  test('--examples are the same before every question of a tier, and no problem is one of them', async () => {
+    const file = write(source({ solution: `def solution(problem):\n    return str(problem["a"] + problem["b"])` }));
+    await using task = await openTask(`python:${file}`, { examples: 3 });
+    const problems = await Promise.all(Array.from({ length: 60 }, (_, seed) => task.generate('small', BigInt(seed))));
+    const prompts = await Promise.all(problems.map((problem) => task.prompt(problem, 'plain')));
+    const [before] = prompts.map((messages) => messages.slice(0, -1));
+    expect(before!.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant', 'user', 'assistant']);
+    for (const messages of prompts) expect(messages.slice(0, -1)).toEqual(before);
+    // of ten questions three are shown solved, and only the others are asked
+    const asked = new Set(prompts.map((messages) => messages.at(-1)!.content));
+    expect(asked.size).toBe(7);
+    expect(before!.filter(({ content }) => asked.has(content))).toEqual([]);
+    // one that comes from elsewhere is not shown its own answer
+    const shown = { ...problems[0]!, a: Number(before![0]!.content[0]) };
+    expect((await task.prompt(shown, 'plain')).slice(0, -1)).toEqual(before!.slice(2));
+  });
+
   test.each([
     ['tiers', `def tiers():\n    return []`, /tiers/],
     ['tiers', `def tiers():\n    return ["one", "one"]`, /id of another tier/],
@@ -219,6 +261,7 @@ suite('a module', () => {
     ['an object', `{"a": object()}`, /not JSON/],
     ['a list', `[1]`, /a dict, not list/],
     ['itself', `(lambda d: d.update(d=d) or d)({})`, /not JSON/],
+    ['a text with half a character', `{"a": "\\ud83d"}`, /cannot be kept in a log/],
     ['an exception', `1 // 0`, /raised ZeroDivisionError/],
     ['the end of the program', `sys.exit(3)`, /raised SystemExit/],
   ])('whose problem is %s is refused by name', async (_, value, message) => {
@@ -414,6 +457,21 @@ suite('processes', () => {
     for (const pid of started) expect(await ends(pid)).toBe(true);
   });
 
+  test('end, and are heard to end, although what has a session of its own holds their output open', async () => {
+    const file = path.join(folder, 'pid-apart');
+    const body = `open(${JSON.stringify(file)}, "w").write(str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)); os._exit(3)`;
+    const task = await tempted(body, 'import os, subprocess', 60);
+    const started = performance.now();
+    try {
+      expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', reason: expect.stringContaining('ended (code 3)') });
+      expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
+      await task.dispose();
+      expect(performance.now() - started).toBeLessThan(30_000);
+    } finally {
+      process.kill(Number(readFileSync(file, 'utf8')), 'SIGKILL');
+    }
+  });
+
   test('end when a verdict is no longer waited for, which is an error and no verdict', async () => {
     const pids = path.join(folder, 'pids-aborted');
     const task = await load(write(sleeper(pids)));
@@ -440,9 +498,9 @@ suite('processes', () => {
       script(`await task.judge(problem, 'x', 'stop');`),
       write(sleeper(pids)),
     ]);
-    const [python] = await pidsIn(pids);
+    const started = await pidsIn(pids);
     command.kill('SIGKILL');
-    expect(await ends(python!)).toBe(true);
+    for (const pid of started) expect(await ends(pid)).toBe(true);
     const left = spawnSync(process.execPath, ['--input-type=module', '-e', script(''), write(source())], { timeout: 60_000 });
     expect(left.status).toBe(0);
   });
@@ -493,6 +551,16 @@ suite('the code of a module', () => {
     expect(await hashOf(path.join(other, 'task.py'))).not.toBe(hash);
     writeFileSync(path.join(one, 'task.py'), `${source({}, 'import json\nimport helper')}# passes\n`);
     expect(await hashOf(path.join(one, 'task.py'))).not.toBe(hash);
+  });
+
+  test('a module of its own that has the name of a standard one is part of it', async () => {
+    const at = path.join(folder, 'named-as-standard');
+    mkdirSync(at);
+    writeFileSync(path.join(at, 'code.py'), 'LIMIT = 3\n');
+    writeFileSync(path.join(at, 'task.py'), source({}, 'import code, json'));
+    const hash = await hashOf(path.join(at, 'task.py'));
+    writeFileSync(path.join(at, 'code.py'), 'LIMIT = 4\n');
+    expect(await hashOf(path.join(at, 'task.py'))).not.toBe(hash);
   });
 
   test('and the name and version of the packages that it imports', async () => {
@@ -622,6 +690,8 @@ class Sum(vf.Task[Data]):
     async def right(self, trace) -> float:
         if trace.last_reply == "broken":
             raise ValueError("what is this")
+        if trace.last_reply == "nan":
+            return float("nan")
         return 0.5 if trace.last_reply == "half" else float(trace.last_reply == str(self.data.answer))
 ${member}
 
@@ -651,6 +721,7 @@ __all__ = ["Sums"]
     expect(await judged('half')).toMatchObject({ kind: 'fail', score: 0.5 });
     expect(await judged('3')).toMatchObject({ kind: 'fail', score: 0 });
     expect(await judged('broken')).toMatchObject({ kind: 'none', reason: expect.stringContaining('what is this') });
+    expect(await judged('nan')).toMatchObject({ kind: 'none', reason: expect.stringContaining('NaN') });
   });
 
   test.each([

@@ -12,7 +12,7 @@ const KINDS: Readonly<Record<FieldKind, string>> = {
   boolean: 'true or false',
 };
 
-/** What the worked example says, by kind and in turn: words and the value that they stand for. No message holds one of these texts. */
+/** What the worked example says, by kind and in turn: words and the value that they stand for. The names stand in no message. */
 const EXAMPLES: Readonly<Record<FieldKind, readonly (readonly [words: string, value: Value])[]>> = {
   text: [
     ['Town Inn', 'Town Inn'],

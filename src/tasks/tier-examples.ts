@@ -1,0 +1,82 @@
+/** Solved examples of a tier, the same before every question of it; what they show solved is given as no problem. */
+import { hash } from 'node:crypto';
+import { IsoproError } from '../errors.js';
+import { deriveSeed } from '../random.js';
+import type { ChatMessage, OpenTask, Problem, PromptStyle } from './task.js';
+
+/** Draws in place of a problem that is an example: a tier with hardly more problems than examples gives one all the same. */
+const MOST_REDRAWS = 100;
+
+export const isSystem = ({ role }: ChatMessage): boolean => role === 'system';
+
+/** A question's messages with its answer, which ends them. */
+type Example = readonly ChatMessage[];
+
+const question = (messages: readonly ChatMessage[]): string => messages.findLast(({ role }) => role === 'user')?.content ?? '';
+
+function asExamples(messages: readonly ChatMessage[]): Example[] {
+  const examples: ChatMessage[][] = [];
+  for (const [index, message] of messages.entries()) {
+    if (index === 0 || (message.role === 'user' && messages[index - 1]!.role === 'assistant')) examples.push([]);
+    examples.at(-1)!.push(message);
+  }
+  return examples;
+}
+
+export class TierExamples {
+  readonly #task: OpenTask;
+  readonly #count: number;
+  /** Null where the task has no solved examples. */
+  readonly #drawn = new Map<string, Promise<readonly ChatMessage[] | null>>();
+
+  /** @param count examples before each question */
+  constructor(task: OpenTask, count: number) {
+    this.#task = task;
+    this.#count = count;
+  }
+
+  /**
+   * What stands before a question, which itself is none of it.
+   * @throws IsoproError INVALID_ARGUMENT where the task has no solved examples
+   */
+  async before(problem: Problem, asked: readonly ChatMessage[], style: PromptStyle): Promise<readonly ChatMessage[]> {
+    const rows = this.#task.rows !== undefined; // which leave out the question themselves
+    const messages = rows ? await this.#draw(problem, style) : await this.#ofTier(problem.tier, style);
+    if (messages === null) throw new IsoproError('INVALID_ARGUMENT', `examples: ${this.#task.id} has no solved examples`);
+    if (rows) return messages;
+    return asExamples(messages)
+      .filter((example) => question(example) !== question(asked))
+      .flat();
+  }
+
+  /** A problem that is none of the examples, so that none of those held out stands solved before a question that is trained on. */
+  async generate(tier: string, seed: bigint): Promise<Problem> {
+    let problem = await this.#task.generate(tier, seed);
+    if (this.#task.rows !== undefined) return problem; // rows of the examples are of those that are trained on
+    const shown = new Set(asExamples((await this.#ofTier(tier, 'plain')) ?? []).map(question));
+    const isShown = async (): Promise<boolean> => shown.size > 0 && shown.has(question(await this.#task.prompt(problem, 'plain')));
+    for (let sample = 0; sample < MOST_REDRAWS && (await isShown()); sample++)
+      problem = await this.#task.generate(
+        tier,
+        deriveSeed({ runSeed: seed, purpose: 'not-an-example', iteration: 0, problemId: tier, sample }),
+      );
+    return problem;
+  }
+
+  /** Of one question, since a task may draw other examples for each. */
+  #ofTier(tier: string, style: PromptStyle): Promise<readonly ChatMessage[] | null> {
+    const key = JSON.stringify([tier, style]);
+    const known = this.#drawn.get(key);
+    if (known !== undefined) return known;
+    const drawn = this.#task.generate(tier, 0n).then((first) => this.#draw(first, style));
+    this.#drawn.set(key, drawn);
+    drawn.catch(() => this.#drawn.delete(key));
+    return drawn;
+  }
+
+  async #draw(problem: Problem, style: PromptStyle): Promise<readonly ChatMessage[] | null> {
+    const seed = BigInt(`0x${hash('sha256', problem.tier).slice(0, 16)}`);
+    const messages = await this.#task.fewShot(problem, style, this.#count, seed);
+    return messages?.filter((message) => !isSystem(message)) ?? null;
+  }
+}
