@@ -459,8 +459,8 @@ suite('processes', () => {
 
   test('end, and are heard to end, although what has a session of its own holds their output open', async () => {
     const file = path.join(folder, 'pid-apart');
-    const body = `open(${JSON.stringify(file)}, "w").write(str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)); os._exit(3)`;
-    const task = await tempted(body, 'import os, subprocess', 60);
+    const apart = `str(subprocess.Popen(["sleep", "600"], start_new_session=True).pid)`;
+    const task = await tempted(`open(${JSON.stringify(file)}, "w").write(${apart}); os._exit(3)`, 'import os, subprocess', 60);
     const started = performance.now();
     try {
       expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', reason: expect.stringContaining('ended (code 3)') });
