@@ -260,6 +260,9 @@ describe('replies', () => {
     expect(await kindOf(OWN, 'SELECT id, NULL FROM items')).toBe('result');
     expect(await kindOf(OWN, 'SELECT id, size FROM items UNION ALL SELECT 1, 1')).toBe('result');
     expect(await kindOf(OWN, 'SELECT id FROM items')).toBe('columns');
+    // a number without end is no other number
+    for (const infinite of ['9e999', '-9e999', '9e999 * id'])
+      expect(await kindOf(OWN, `SELECT id, ${infinite} FROM items`)).toBe('result');
     const nulls = own({ query: 'SELECT NULL FROM items' });
     expect([await kindOf(nulls, 'SELECT NULL FROM items'), await kindOf(nulls, 'SELECT 0 FROM items')]).toEqual(['pass', 'result']);
     const ordered = own({ query: 'SELECT id FROM items ORDER BY id', ordered: true });
@@ -276,6 +279,8 @@ describe('replies', () => {
       'SELECT id, CASE WHEN size IS NULL THEN 0 ELSE coalesce(size, 1) END FROM "items" WHERE id IN (SELECT id FROM items) OR id IN items',
       'SELECT id, max(size) OVER (PARTITION BY id) FROM items',
       'SELECT id, size FROM items WHERE EXISTS (SELECT 1) AND size IS NOT DISTINCT FROM 1 GROUP BY id, size HAVING count(*) >= 1',
+      'SELECT id, size FROM items WHERE (size >= 1) IS (1)',
+      'SELECT id, \ufeffsize FROM items',
       'SELECT id, CAST(size AS INTEGER) FROM items NATURAL JOIN items AS other USING (id)'.replace(' NATURAL', ''),
     ];
     for (const statement of alike) expect([statement, refuseStatement(statement, new Set(['items']))]).toEqual([statement, null]);
@@ -294,6 +299,24 @@ describe('replies', () => {
       kind: 'none',
       reason: expect.stringContaining('no such column: colour'),
     });
+  });
+
+  test('a problem whose reference is beyond the limits has no verdict, and the next reply to another has one', async () => {
+    const all = (count: number): string => Array.from({ length: count }, (_, at) => `items AS j${at}`).join(', ');
+    const rows = [30, 30] as const;
+    const tables = [{ ...OWN.tables[0]!, rows, columns: OWN.tables[0]!.columns.slice(0, 1) }];
+    const slow = own({ tables, query: `SELECT count(*) FROM ${all(8)}` });
+    const large = own({ tables, query: `SELECT 1 FROM ${all(4)}` });
+    expect(await kindOf(slow, 'SELECT 1')).toBe("the problem's own query does not run: it takes too long");
+    expect(await kindOf(large, 'SELECT 1')).toBe("the problem's own query does not run: it returns too many rows");
+    expect(await kindOf(OWN, OWN.query)).toBe('pass');
+  });
+
+  test('a column whose name is a word of SQL is shown in quotes, as it is read', async () => {
+    const columns = ['order', 'key', 'first'].map((name) => ({ name, type: 'INTEGER', values: { kind: 'serial' } }) as const);
+    const named = own({ tables: [{ ...OWN.tables[0]!, columns }], query: 'SELECT "order", "key" FROM items WHERE "first" > 2' });
+    expect(sql.prompt(named, 'plain').at(-1)!.content).toContain('items("order" INTEGER, "key" INTEGER, "first" INTEGER)');
+    expect(await kindOf(named, 'SELECT "order", "key" FROM items WHERE "first" >= 3')).toBe('pass');
   });
 
   test('a verdict shows a reader what the statement returned beside what it should have, shortened', async () => {

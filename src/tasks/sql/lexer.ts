@@ -8,9 +8,9 @@ export interface Token {
 /** What is no token; the message says which character, or what does not end. */
 export class LexError extends Error {}
 
-/** White space is what SQLite takes for it; every character from U+0080 may stand in a name. */
+/** White space is what SQLite takes for it, a byte order mark before a token too; every character from U+0080 may stand in a name. */
 const PIECES: readonly (readonly [Token['kind'] | 'space', RegExp])[] = [
-  ['space', /(?:[ \t\n\f\r]+|--[^\n]*|\/\*[^]*?\*\/)+/y],
+  ['space', /(?:[ \t\n\f\r\ufeff]+|--[^\n]*|\/\*[^]*?\*\/)+/y],
   ['blob', /[xX]'(?:[0-9a-fA-F]{2})*'/y],
   ['text', /'((?:[^']|'')*)'/y],
   ['quoted', /"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\[([^\]]*)\]/y],

@@ -105,7 +105,8 @@ class QueryProcess {
       this.#text = this.#text.slice(at + 1);
       if (found === null || found.request !== this.#asked?.number) return this.#end('its process said something that is no reply');
       const { settle } = this.#asked;
-      if ('limit' in found && found.limit !== 'rows') this.#kill(); // the statement still runs
+      // the statement may still run: the reply's where it met a limit, the problem's own
+      if (('limit' in found && found.limit !== 'rows') || 'broken' in found) this.#kill();
       settle(found);
     }
     if (this.#text.length > MAX_LINE_CHARACTERS) this.#end('its process said something that is no reply');

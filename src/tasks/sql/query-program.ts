@@ -5,7 +5,8 @@
  */
 import { createInterface } from 'node:readline';
 import { startThread } from '../../thread.js';
-import type { QueryReply, QueryRequest } from './query-thread.js';
+import type { QueryReply, QueryRequest, Stage } from './query-thread.js';
+import { TOO_MUCH } from './results.js';
 
 /** Of the processor, which a busy machine does not change; a query on tables of 30 rows takes thousandths of it. */
 const MAX_CPU_SECONDS = 0.5;
@@ -25,17 +26,15 @@ let current = 0;
 let watch: NodeJS.Timeout | undefined;
 
 const thread = startThread(new URL('./query-thread.js', import.meta.url));
-thread.on('message', (message: QueryReply | 'running') => {
-  if (message !== 'running') {
-    clearInterval(watch);
-    return say({ request: current, ...message });
-  }
+thread.on('message', (message: QueryReply | Stage) => {
+  clearInterval(watch);
+  if (typeof message !== 'string') return say({ request: current, ...message });
   const [cpu, memory] = [cpuSeconds(), process.memoryUsage.rss()];
   watch = setInterval(() => {
     const limit = cpuSeconds() - cpu > MAX_CPU_SECONDS ? 'time' : process.memoryUsage.rss() - memory > MAX_MEMORY_BYTES ? 'memory' : null;
     if (limit === null) return;
     clearInterval(watch);
-    say({ request: current, limit });
+    say({ request: current, ...(message === 'running' ? { limit } : { broken: TOO_MUCH[limit] }) });
   }, LOOK_EVERY_MS);
 });
 const end = (): boolean => process.kill(process.pid, 'SIGKILL'); // an exit would wait for the thread

@@ -3,7 +3,7 @@ import { parentPort } from 'node:worker_threads';
 import type Database from 'better-sqlite3';
 import { openDatabase } from './databases.js';
 import type { SqlProblem } from './problem.js';
-import { compareResults, runStatement, TooMuch, type Difference, type Result } from './results.js';
+import { compareResults, runStatement, TOO_MUCH, TooMuch, type Difference, type Result } from './results.js';
 import { writtenResult } from './written-result.js';
 
 export interface QueryRequest {
@@ -25,6 +25,9 @@ export type QueryReply =
   | { readonly limit: 'rows' | 'memory' }
   /** The problem's own databases or reference cannot be used. */
   | { readonly broken: string };
+
+/** Whose statement runs from here on: the problem's own, the reply's. */
+export type Stage = 'preparing' | 'running';
 
 interface Hidden {
   readonly database: Database.Database;
@@ -55,11 +58,13 @@ const messageOf = (error: unknown): string => (error instanceof Error ? error.me
 
 function run({ problem, statement }: QueryRequest): QueryReply {
   let hidden: readonly Hidden[];
+  parentPort!.postMessage('preparing' satisfies Stage);
   try {
     hidden = hiddenOf(problem);
   } catch (error) {
-    return { broken: messageOf(error) };
+    return { broken: error instanceof TooMuch ? TOO_MUCH[error.what] : messageOf(error) };
   }
+  parentPort!.postMessage('running' satisfies Stage);
   let first: Result | undefined;
   for (const { database, expected } of hidden) {
     let result: Result;
@@ -79,7 +84,4 @@ function run({ problem, statement }: QueryRequest): QueryReply {
   return { same: true, results: { found: writtenResult(first!), expected: writtenResult(hidden[0]!.expected) } };
 }
 
-parentPort!.on('message', (request: QueryRequest) => {
-  parentPort!.postMessage('running');
-  parentPort!.postMessage(run(request));
-});
+parentPort!.on('message', (request: QueryRequest) => parentPort!.postMessage(run(request)));

@@ -1,4 +1,5 @@
 /** The queries that problems are made of, as trees: so that a reference can be printed, and changed in one place to give a wrong one. */
+import { isReserved } from './statement.js';
 
 export interface ColumnName {
   readonly table: string;
@@ -63,8 +64,9 @@ export const aggregateOf = (aggregate: AggregateFunction, of: ColumnName, distin
 
 export const quoteText = (text: string): string => `'${text.replaceAll("'", "''")}'`;
 
-/** A name as it stands in a statement: as it is where SQLite reads it so, else in quotes. */
-export const quoteName = (name: string): string => (/^[a-z_][a-z0-9_]*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`);
+/** A name as it stands in a statement: as it is where it is read so, else in quotes. */
+export const quoteName = (name: string): string =>
+  /^[a-z_][a-z0-9_]*$/i.test(name) && !isReserved(name) ? name : `"${name.replaceAll('"', '""')}"`;
 
 /** The statement's text. A column is named with its table where there are several. */
 export function printQuery(query: Query): string {

@@ -17,6 +17,9 @@ export class TooMuch extends Error {
   }
 }
 
+/** Said of a problem's own query. */
+export const TOO_MUCH = { time: 'it takes too long', memory: 'it takes too much memory', rows: 'it returns too many rows' } as const;
+
 /** Rows that are read of a result, and characters or bytes of its texts and blobs. */
 export const MAX_ROWS = 1000;
 const MAX_SIZE = 1_000_000;
@@ -41,8 +44,8 @@ const TOLERANCE = 1e-9;
 
 /** NULL is NULL, 1 is 1.0, texts are equal to the letter. */
 function equal(one: unknown, other: unknown): boolean {
-  if (typeof one === 'number' && typeof other === 'number')
-    return one === other || Math.abs(one - other) <= TOLERANCE * Math.max(Math.abs(one), Math.abs(other));
+  if (typeof one === 'number' && typeof other === 'number' && Number.isFinite(one) && Number.isFinite(other))
+    return Math.abs(one - other) <= TOLERANCE * Math.max(Math.abs(one), Math.abs(other));
   if (Buffer.isBuffer(one) && Buffer.isBuffer(other)) return one.equals(other);
   return one === other;
 }

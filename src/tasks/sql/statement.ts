@@ -30,7 +30,7 @@ const REFUSED = set(
 /** Keywords that an opening parenthesis may follow without being called. */
 const BEFORE_PARENTHESIS = set(
   `ALL AND AS BETWEEN BY CASE DISTINCT ELSE ESCAPE EXCEPT EXISTS FILTER FROM GLOB HAVING IN INTERSECT JOIN LIKE LIMIT MATERIALIZED
-  NOT OFFSET ON OR OVER SELECT THEN UNION USING VALUES WHEN WHERE`,
+  IS NOT OFFSET ON OR OVER SELECT THEN UNION USING VALUES WHEN WHERE`,
 );
 /** Functions that give the same for the same arguments, read nothing else, and make nothing large. */
 const FUNCTIONS = set(
@@ -46,8 +46,9 @@ export interface Refusal {
 
 const isWord = (token: Token | undefined, word: string): boolean => token?.kind === 'word' && token.value.toUpperCase() === word;
 const isSign = (token: Token | undefined, sign: string): boolean => token?.kind === 'operator' && token.value === sign;
-const isKeyword = (token: Token): boolean =>
-  token.kind === 'word' && (ALLOWED.has(token.value.toUpperCase()) || REFUSED.has(token.value.toUpperCase()));
+/** Whether a word is one of SQL, and a name only in quotes. */
+export const isReserved = (word: string): boolean => ALLOWED.has(word.toUpperCase()) || REFUSED.has(word.toUpperCase());
+const isKeyword = (token: Token): boolean => token.kind === 'word' && isReserved(token.value);
 const isName = (token: Token | undefined): boolean =>
   token !== undefined && (token.kind === 'quoted' || token.kind === 'text' || (token.kind === 'word' && !isKeyword(token)));
 /** SQLite folds ASCII letters only. */
