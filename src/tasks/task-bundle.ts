@@ -13,6 +13,8 @@ import { installedVersion, missingPackage } from '../optional-package.js';
 export interface TaskBundle {
   /** An ES module that imports Node's own modules and this package, nothing else. */
   readonly code: string;
+  /** Of the code, as JSON; files are named from the folder of the task's. */
+  readonly sourceMap: string;
   /**
    * SHA-256 (hex) of the import graph: contents of each file, in the order in which they are imported, and who imports whom. No folder's
    * name is part of it, so that a copy elsewhere has the same.
@@ -103,7 +105,10 @@ export async function bundleTask(file: string): Promise<TaskBundle> {
       absWorkingDir: folder,
       bundle: true,
       write: false,
+      outfile: 'bundle.mjs', // what the map's names are relative to
       metafile: true,
+      sourcemap: 'external',
+      sourcesContent: false,
       format: 'esm',
       platform: 'node',
       target: 'node20',
@@ -125,7 +130,10 @@ export async function bundleTask(file: string): Promise<TaskBundle> {
   } finally {
     if (--building === 0) await stop();
   }
-  return { code: result.outputFiles[0]!.text, sha256: graphHash(entry, folder, result.metafile, hashes) };
+  const [sourceMap, code] = [true, false].map(
+    (isMap) => result.outputFiles.find(({ path: name }) => name.endsWith('.map') === isMap)!.text,
+  );
+  return { code: code!, sourceMap: sourceMap!, sha256: graphHash(entry, folder, result.metafile, hashes) };
 }
 
 /** esbuild's program is an optional dependency of esbuild, of another name on each platform. */

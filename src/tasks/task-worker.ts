@@ -8,6 +8,7 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import { setClockAhead } from './clock-ahead.js';
 import { asProblem } from './problem-id.js';
 import type { Graded } from './data/score-model.js';
+import { Origins } from './origins.js';
 import type { ChatMessage, FinishReason, Judgement, Parsed, Problem, PromptStyle, Task, Verdict } from './task.js';
 import { builtInTask } from './registry.js';
 import { checkMember, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
@@ -21,12 +22,22 @@ let task: Task<Problem, unknown, unknown>;
 /** Whether it is one of our own, whose parse and verify do not throw. */
 let ours = false;
 
+/** Of a bundle; absent: what is thrown is not told beside the verdict. */
+let origins: Origins | undefined;
+let silent = false;
+
+/** Of what a member of the task threw, that is no verdict. */
+function tell(member: string, error: unknown): void {
+  if (!silent) origins?.tell(member, error);
+}
+
 /** Runs a member whose exception is the task's fault. */
 async function run<T>(member: string, call: () => T | Promise<T>): Promise<T> {
   try {
     return await call();
   } catch (error) {
-    throw new MemberError(member, `threw: ${messageOf(error)}`);
+    const place = origins?.placeOf(error) ?? null;
+    throw new MemberError(member, `threw: ${messageOf(error)}${place === null ? '' : ` (${place})`}`);
   }
 }
 
@@ -141,7 +152,9 @@ const methods = {
   },
 } satisfies Record<WorkerMethod, unknown>;
 
-async function importTask({ code, path }: ThreadTask & { kind: 'bundle' }): Promise<typeof task> {
+async function importTask({ code, path, sourceMap, silent: quiet }: ThreadTask & { kind: 'bundle' }): Promise<typeof task> {
+  origins = new Origins(sourceMap);
+  silent = quiet;
   globalThis.require = createRequire(path); // bundled CommonJS asks for it
   const module = await run(
     'module',
@@ -194,6 +207,7 @@ async function judgeLeniently(problem: Problem, text: string, watch: Watch): Pro
     answers = checkMember('readLeniently', resultShapes.readLeniently, await task.readLeniently!(text, problem), 'answers');
   } catch (error) {
     if (error instanceof MemberError) throw error;
+    tell('readLeniently', error);
     return { verdict: threw('readLeniently', messageOf(error)), form: null };
   }
   return judgeAny(answers, (answer) => verify(problem, answer, watch));
@@ -205,6 +219,7 @@ async function judge(problem: Problem, text: string, earlier: readonly string[],
     parsed = checkMember('parse', resultShapes.parse, await task.parse(text, problem, earlier), 'parsed') as Parsed<unknown>;
   } catch (error) {
     if (error instanceof MemberError) throw error;
+    tell('parse', error);
     return { verdict: threw('parse', messageOf(error)), form: null };
   }
   if (!parsed.ok) return { verdict: failed(parsed.category, parsed.detail), form: null };
@@ -216,6 +231,7 @@ async function verify(problem: Problem, answer: unknown, watch: Watch): Promise<
   try {
     verdict = await task.verify(problem, answer, watch);
   } catch (error) {
+    tell('verify', error);
     return threw('verify', messageOf(error));
   }
   return checkMember('verify', resultShapes.verify, verdict, 'verdict') as Verdict;

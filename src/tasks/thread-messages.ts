@@ -8,7 +8,7 @@ import type { ChatMessage, OpenTask, TaskLimits } from './task.js';
 
 /** What a thread, or a process of Python, is to hold: a user's file as a bundle, a user's data or module, or one of our own tasks. */
 export type ThreadTask = (
-  | { readonly kind: 'bundle'; readonly path: string; readonly code: string }
+  | { readonly kind: 'bundle'; readonly path: string; readonly code: string; readonly sourceMap: string; readonly silent: boolean }
   | { readonly kind: 'data'; readonly program: DataProgram }
   | { readonly kind: 'built-in'; readonly id: BuiltInId }
   | { readonly kind: 'python'; readonly program: PythonModule }

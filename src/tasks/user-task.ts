@@ -221,7 +221,9 @@ export async function openUserTask(file: string, options: UserTaskOptions): Prom
     if (error instanceof BundleError) throw invalidMember(path, 'module', `cannot be bundled: ${error.message}`);
     throw error;
   }
-  return openInThreads({ path, options: {} }, { kind: 'bundle', path, code: bundle.code }, () => bundle.sha256, options);
+  const { code, sourceMap, sha256 } = bundle;
+  const held = { kind: 'bundle', path, code, sourceMap, silent: options.silent === true } as const;
+  return openInThreads({ path, options: {} }, held, () => sha256, options);
 }
 
 /**

@@ -261,8 +261,7 @@ describe('replies', () => {
     expect(await kindOf(OWN, 'SELECT id, size FROM items UNION ALL SELECT 1, 1')).toBe('result');
     expect(await kindOf(OWN, 'SELECT id FROM items')).toBe('columns');
     // a number without end is no other number
-    for (const infinite of ['9e999', '-9e999', '9e999 * id'])
-      expect(await kindOf(OWN, `SELECT id, ${infinite} FROM items`)).toBe('result');
+    for (const infinite of ['9e999', '-9e999', '9e999 * id']) expect(await kindOf(OWN, `SELECT id, ${infinite} FROM items`)).toBe('result');
     const nulls = own({ query: 'SELECT NULL FROM items' });
     expect([await kindOf(nulls, 'SELECT NULL FROM items'), await kindOf(nulls, 'SELECT 0 FROM items')]).toEqual(['pass', 'result']);
     const ordered = own({ query: 'SELECT id FROM items ORDER BY id', ordered: true });

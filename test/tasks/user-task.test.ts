@@ -387,6 +387,38 @@ export default defineTask<Sum, number>({
     });
   });
 
+  test('what it throws is shown once for a place, by file and line as it was written, and not where prints are not shown', () => {
+    mkdirSync(join(folder, 'thrown'), { recursive: true });
+    writeFileSync(
+      join(folder, 'thrown', 'helper.ts'),
+      `interface Sum { a: number }\n\nexport function of(sum: Sum): never {\n  throw new RangeError('no ' + sum.a);\n}\n`,
+    );
+    const file = join(folder, 'thrown', 'task.ts');
+    const members = {
+      verify: `(problem) => of(problem)`,
+      generate: `(_, seed) => { if (seed === 9n) throw new Error('odd'); return { a: 1 } }`,
+    };
+    writeFileSync(file, source(members, `import { of } from './helper.ts';`));
+    const script = `
+      import { openTask } from ${JSON.stringify(pathToFileURL(join(process.cwd(), 'dist/src/tasks/open-task.js')).href)};
+      const task = await openTask(process.argv[1], { silent: process.argv[2] === 'silent' });
+      const problem = await task.generate('small', 1n);
+      for (const text of ['1', '2']) console.log((await task.judge(problem, text, 'stop')).verdict.reason);
+      await task.generate('small', 9n).catch(({ message }) => console.log(message));
+      await task.dispose();`;
+    const ran = (...flags: string[]) =>
+      spawnSync(process.execPath, ['--input-type=module', '-e', script, file, ...flags], { encoding: 'utf8' });
+    const shown = ran();
+    expect(shown.stderr).toBe('helper.ts:4: verify threw RangeError: no 1 (further ones from this line are not shown)\n');
+    expect(shown.stdout.split('\n')).toEqual([
+      'verify threw: no 1',
+      'verify threw: no 1',
+      `${file}: member "generate" threw: odd (task.ts:6)`,
+      '',
+    ]);
+    expect(ran('silent')).toMatchObject({ stderr: '', stdout: shown.stdout });
+  });
+
   test('generate and prompt that throw or return nonsense are typed errors that name the member', async () => {
     for (const generate of [
       `() => { throw new Error('x'); }`,

@@ -1,0 +1,31 @@
+/** Where in a user's files an exception came from: what runs is a bundle of them (`task-bundle.ts`). */
+import { SourceMap, type SourceMapPayload } from 'node:module';
+
+/** A place in the bundle, as V8 names it: line and column from 1. */
+const FRAME = /data:text\/javascript;base64,[^:\s]*:(\d+):(\d+)/;
+
+export class Origins {
+  readonly #map: SourceMap;
+  readonly #told = new Set<string>();
+
+  /** @param sourceMap JSON of the bundle's (https://tc39.es/ecma426) */
+  constructor(sourceMap: string) {
+    this.#map = new SourceMap(JSON.parse(sourceMap) as SourceMapPayload);
+  }
+
+  /** `task.ts:12`, from the folder of the task's file; null where the exception does not say. */
+  placeOf(error: unknown): string | null {
+    const found = error instanceof Error ? FRAME.exec(error.stack ?? '') : null;
+    if (found === null) return null;
+    const entry = this.#map.findEntry(Number(found[1]) - 1, Number(found[2]) - 1);
+    return 'originalSource' in entry ? `${entry.originalSource}:${entry.originalLine + 1}` : null;
+  }
+
+  /** Prints what a member threw and where, once for a place. */
+  tell(member: string, error: unknown): void {
+    const place = this.placeOf(error);
+    if (place === null || this.#told.has(place)) return;
+    this.#told.add(place);
+    process.stderr.write(`${place}: ${member} threw ${String(error).slice(0, 500)} (further ones from this line are not shown)\n`);
+  }
+}
