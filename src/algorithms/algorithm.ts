@@ -92,6 +92,7 @@ export interface LearningContext<Own = unknown> {
 /** What a choice of settings may contradict. */
 export interface SampledSettings extends AdmissionSettings {
   readonly sampling: { readonly samples: number; readonly topP: number };
+  readonly layers: { readonly dropout: number };
   readonly monitor: { readonly policy: string };
 }
 

@@ -95,10 +95,11 @@ export const distill = algorithm({
       .default('reverse-kl')
       .describe('distill: what is minimised over the sampled tokens: the divergence, or how far the teacher likes them better, or differs'),
   }),
-  contradictions: ({ sampling: { topP }, buffer: { accept }, algorithm: { teacher } }) => [
+  contradictions: ({ sampling: { topP }, buffer: { accept }, algorithm: { teacher }, layers: { dropout } }) => [
     ...(teacher === undefined ? ['algorithm.teacher: distill learns from a teacher: name a model'] : []),
     ...(topP < 1 ? ['sampling.topP: distill compares whole distributions, and below 1 the samples are not drawn from one'] : []),
     ...(accept !== 'passing' ? ['buffer.accept: distill trains on all verdicts'] : []),
+    ...(dropout > 0 ? ['layers.dropout: distill takes ratios to probabilities that were measured without it'] : []),
   ],
   readsReasoning: () => false,
 

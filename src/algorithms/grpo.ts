@@ -133,10 +133,11 @@ export const grpo = algorithm({
     return { clipLow, clipHigh };
   },
 
-  contradictions: ({ sampling: { samples, topP }, buffer: { accept }, algorithm: { variant, klCoefficient } }) => [
+  contradictions: ({ sampling: { samples, topP }, buffer: { accept }, algorithm: { variant, klCoefficient }, layers: { dropout } }) => [
     ...(samples < 2 ? ['sampling.samples: grpo compares the samples of a problem with each other and needs at least 2'] : []),
     ...(topP < 1 ? ['sampling.topP: grpo takes its ratios to the whole distribution, and below 1 the samples are not drawn from it'] : []),
     ...(accept !== 'passing' ? ['buffer.accept: grpo trains on all verdicts'] : []),
+    ...(dropout > 0 ? ['layers.dropout: grpo takes ratios to probabilities that were measured without it'] : []),
     ...(variant === 'gspo' && klCoefficient > 0 ? ['algorithm.klCoefficient: gspo has no divergence from the base model'] : []),
   ],
 

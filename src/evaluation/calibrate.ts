@@ -67,7 +67,7 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
   let done = 0;
   for (const tier of chosen) {
     const counts = new Map([[tier.id, problems]]);
-    const plan = await planRollouts({ task, runSeed: seed, iteration: 0, counts, samples, excluded });
+    const plan = await planRollouts({ task, runSeed: seed, iteration: 1, counts, samples, excluded });
     asked.push(...plan.map(({ problem }) => problem));
     const judged: CalibrationSample[][] = plan.map(() => []);
     /** [problems][samples] of replies: they finish in another order. */

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { canonicalJson } from '../canonical-json.js';
+import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
 import { frozenSet, SET_NAMES, SET_SIZE, type SetName } from '../tasks/frozen-sets.js';
@@ -25,7 +25,7 @@ const DRAWS = 8;
 
 /**
  * The first `perTier` problems of each tier of the task's committed set, or of the rows that a data file keeps for it, or, for a task
- * with neither, as many from a fixed seed: no problem twice, and the test set without the dev set's largest prefix.
+ * with neither, as many from a fixed seed: no question twice, and the test set without the dev set's largest prefix.
  * @throws IsoproError INVALID_ARGUMENT where the committed set is smaller, EVALUATION_SET_CORRUPT, TASK_INVALID
  */
 export async function evaluationSet(task: OpenTask, name: SetName, perTier: number): Promise<EvaluationSet> {
@@ -45,7 +45,7 @@ export async function evaluationSet(task: OpenTask, name: SetName, perTier: numb
     return { name, origin: 'split', file: null, perTier, sha256: identity(problems), problems };
   }
   const taken = new Set<string>();
-  if (name === 'test') for (const { id } of await draw(task, 'dev', SET_SIZE.dev, new Set())) taken.add(id);
+  if (name === 'test') await draw(task, 'dev', SET_SIZE.dev, taken);
   const problems = await draw(task, name, perTier, taken);
   return { name, origin: 'generated', file: null, perTier, sha256: identity(problems), problems };
 }
@@ -75,6 +75,7 @@ const firstOfEach = ({ tiers }: OpenTask, problems: readonly Problem[], perTier:
 
 const identity = (problems: readonly Problem[]): string => hash('sha256', canonicalJson(problems.map(({ id }) => id)));
 
+/** @param taken questions that are in a set already, to which those drawn here are added */
 async function draw(task: OpenTask, name: SetName, perTier: number, taken: Set<string>): Promise<Problem[]> {
   const problems: Problem[] = [];
   for (const { id: tier } of task.tiers) {
@@ -84,8 +85,10 @@ async function draw(task: OpenTask, name: SetName, perTier: number, taken: Set<s
         tier,
         deriveSeed({ runSeed: SEED, purpose: `${name} set`, iteration: 0, problemId: tier, sample }),
       );
-      if (taken.has(problem.id)) continue;
-      taken.add(problem.id);
+      // a member that the prompt leaves out gives the same question another id
+      const question = canonicalJson((await (task.question?.(problem, 'plain') ?? task.prompt(problem, 'plain'))) as unknown as Json);
+      if (taken.has(question)) continue;
+      taken.add(question);
       problems.push(problem);
     }
   }

@@ -128,8 +128,11 @@ export async function evaluatePassAtK<R extends Reply>(
   /** [problems][samples]; of what a reply holds only this is kept. */
   const replies: Sample[][] = problems.map(() => []);
   const keep = (reply: JudgedReply<R>): void => {
-    const { promptIndex, sampleIndex, text, finish, logprobs } = reply.rollout;
-    const likelihood = logprobs === undefined ? null : meanLogprob({ logprobs });
+    const { promptIndex, sampleIndex, text, finish } = reply.rollout;
+    const turns = [...reply.earlier.map((turn) => turn.reply), reply.rollout].map(({ logprobs }) => logprobs);
+    const likelihood = turns.every((logprobs) => logprobs !== undefined)
+      ? meanLogprob({ logprobs: Float32Array.from(turns.flatMap((logprobs) => [...logprobs])) })
+      : null;
     replies[promptIndex]![sampleIndex] = { text, finish, sampleIndex, likelihood };
     onReply?.(reply);
   };

@@ -133,7 +133,11 @@ export class RolloutTally {
 
 type Decided = Pick<TierCounts, 'passed' | 'failed'>;
 
-/** Mean over tiers of the part that passed, so that it does not fall when harder tiers get more rollouts; null without any verdict. */
+/**
+ * Mean over tiers of the part that passed, so that it does not fall when harder tiers get more rollouts; null without any verdict. Each
+ * tier counts as one, also those of a group. The standard error is that of independent replies: replies to one problem are alike, and
+ * where they are, it is too small, so that rule R1 takes less for progress.
+ */
 export function hitRate(counts: ReadonlyMap<string, Readonly<Decided>>): { value: number; standardError: number } | null {
   const rates = [...counts.values()]
     .filter(({ passed, failed }) => passed + failed > 0)

@@ -117,6 +117,8 @@ describe('the gradient of a step', () => {
     }));
     expect(replyRatios(replies, clip)).toMatchObject({ loss: expect.closeTo(-0.0509353, 6), clipFraction: expect.closeTo(5 / 12, 9) });
     expect(() => resolveSettings({ algorithm: { id: 'grpo', variant: 'gspo', klCoefficient: 0.1 } })).toThrow(/klCoefficient: gspo/);
+    for (const own of [{ id: 'grpo' }, { id: 'distill', teacher: 'tiny' }] as const)
+      expect(() => resolveSettings({ algorithm: own, layers: { dropout: 0.1 } })).toThrow(/layers\.dropout: .* takes ratios/);
   });
 
   test('dapo clips higher by default, and a clip that is given comes first', () => {

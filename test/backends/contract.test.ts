@@ -125,6 +125,43 @@ describe('an evaluation of a back end that knows text alone', () => {
     const likeliest = await evaluatePassAtK(knowing, task, problems, { ...options, samples: 3, ks: [1] });
     expect(likeliest.chosen.bestOfK!.mean).toBe(0.5);
   });
+  test('of several turns the likeliest sample is that of all its tokens, not of its last reply', async () => {
+    // the second sample is likelier as a whole, the first in its last turn
+    const turns = { A: [-5, -0.1], B: [-0.2, -0.5] } as const;
+    const backend = {
+      ...service(
+        async function* ({ prompts }) {
+          for (const [promptIndex, { messages, seeds }] of prompts.entries())
+            for (const sampleIndex of seeds.keys()) {
+              const said = messages.find(({ role }) => role === 'assistant')?.content as 'A' | 'B' | undefined;
+              const name = said ?? (sampleIndex === 0 ? 'A' : 'B');
+              const logprobs = said === undefined ? new Float32Array(4).fill(turns[name][0]) : Float32Array.of(turns[name][1]);
+              const ids = {
+                promptIds: Int32Array.of(1),
+                tokenIds: Int32Array.from(logprobs, () => 1),
+                logprobs,
+                sampledLogprobs: logprobs,
+              };
+              yield { promptIndex, sampleIndex, text: said === 'B' ? 'right' : name, finish: 'stop', ...ids };
+            }
+        },
+        { tokenIds: true, logprobs: true },
+      ),
+      renderTurn: () => Int32Array.of(2),
+    };
+    const twice = {
+      ...task,
+      turns: 2,
+      step: async (_: Problem, replies: readonly string[]) => (replies.length < 2 ? 'again' : null),
+      judge: async (_: Problem, text: string) => ({
+        verdict: { kind: text === 'right' ? 'pass' : 'fail', violations: [], metrics: {} },
+        form: text,
+      }),
+    };
+    const options = { style: 'plain', maxTokens: 4, samples: 2, temperature: 1, seed: 1n, ks: [1] } as const;
+    const { chosen, passAtK } = await evaluatePassAtK(backend as never, twice as never, problems, options);
+    expect([chosen.bestOfK!.mean, passAtK[1]!.mean]).toEqual([1, 0.5]);
+  });
   test('solved examples stand before the question, and a grammar is asked for', async () => {
     const asked: SampleRequest[] = [];
     const backend = service(

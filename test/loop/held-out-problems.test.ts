@@ -14,13 +14,13 @@ let folder: string;
 beforeAll(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-salt-'));
   writeLetterModel(path.join(folder, 'letters.gguf'));
-  // twelve questions, and thousands of problems
+  // 144 questions, and thousands of problems
   writeFileSync(
     path.join(folder, 'salted.mjs'),
     `export default {
     id: 'salted', version: '1', tiers: [{ id: 'only' }],
-    generate: (tier, seed) => ({ letter: 'abcdefghijkl'[Number(seed % 12n)], salt: String(seed) }),
-    prompt: ({ letter }) => [{ role: 'user', content: letter }],
+    generate: (tier, seed) => ({ letters: 'abcdefghijkl'[Number(seed % 12n)] + 'abcdefghijkl'[Number((seed / 12n) % 12n)], salt: String(seed) }),
+    prompt: ({ letters }) => [{ role: 'user', content: letters }],
     parse: (text) => ({ ok: true, answer: text }),
     verify: () => ({ kind: 'pass' }),
   };\n`,
@@ -31,10 +31,13 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 test('no problem whose prompt is in an evaluation set is sampled', async () => {
   await using model = await loadModel(path.join(folder, 'letters.gguf'), { threads: 1, contextTokens: 256 });
   await using task = await openTask(path.join(folder, 'salted.mjs'));
-  const held = (await evaluationSet(task, 'test', 5)).problems;
+  const held = (await evaluationSet(task, 'test', 100)).problems;
   const excluded = new HeldOutProblems(held, { model, task, style: 'plain' });
-  const letter = (problem: object): string => (problem as { letter: string }).letter;
+  const letter = (problem: object): string => (problem as { letters: string }).letters;
   const tested = new Set(held.map(letter));
+  // nor is a question twice in the sets
+  const dev = (await evaluationSet(task, 'dev', 20)).problems.map(letter);
+  expect(new Set([...dev, ...tested]).size).toBe(120);
   const plan = { task, runSeed: 1n, iteration: 1, counts: new Map([['only', 40]]), samples: 1 };
   const seen = (await planRollouts(plan)).map(({ problem }) => problem);
   expect(seen.some((problem) => tested.has(letter(problem)))).toBe(true); // the salt makes their ids others

@@ -9,7 +9,7 @@ import { localBackend } from '../../src/backends/local.js';
 import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
 import { LogReader } from '../../src/log/read.js';
 import { openTask } from '../../src/tasks/open-task.js';
-import type { ChatMessage, OpenTask, Problem } from '../../src/tasks/task.js';
+import type { ChatMessage, Judgement, OpenTask, Problem } from '../../src/tasks/task.js';
 import type { Comparison } from '../../src/jobs/compare-modes.js';
 import { comparisonText } from '../../src/cli/run-table.js';
 import { fewShot, isozero, multiTurn, zeroShot } from '../../src/training/modes/greedy.js';
@@ -176,6 +176,26 @@ describe('methods that take one greedy path', () => {
     expect(accuracy.mean).toBeCloseTo(3 / 12, 12);
     expect([k, tokens]).toEqual([3, tokensOf(answered)]);
   });
+});
+
+test('pass@k has no mean where a tier has no problem with all its verdicts, instead of one over the other tiers', async () => {
+  const { context } = watched();
+  const [first] = problems;
+  const judge = async (problem: Problem): Promise<Judgement> => ({
+    verdict: { kind: problem.tier === first!.tier ? 'none' : 'pass', violations: [], metrics: {} },
+    form: 'letter',
+  });
+  const task = new Proxy(context.task, {
+    get: (of, name) => {
+      const value: unknown = name === 'judge' ? judge : Reflect.get(of, name, of);
+      return typeof value === 'function' ? value.bind(of) : value;
+    },
+  });
+  const [{ test: ceiling }] = (await sampledMethods({ ...context, task }, ['pass@k'], 2)) as [
+    Awaited<ReturnType<typeof sampledMethods>>[0],
+  ];
+  expect([ceiling.mean, ceiling.n, ceiling.byTier[first!.tier]!.mean]).toEqual([null, 8, null]);
+  expect(Object.entries(ceiling.byTier).filter(([, { mean }]) => mean === 1)).toHaveLength(2);
 });
 
 test('best-of-k, majority and pass@k use the same k samples of each problem, each in its way', async () => {

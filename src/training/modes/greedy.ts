@@ -2,7 +2,7 @@
 import { IsoproError } from '../../errors.js';
 import { promptsOf } from '../../evaluation/few-shot.js';
 import { sampleRollouts, type JudgedRollout } from '../../rollouts/sample.js';
-import { summarise } from '../../statistics/index.js';
+import { summarise, SUMMARY_SEED } from '../../statistics/index.js';
 import type { ChatMessage, Problem } from '../../tasks/task.js';
 import { failuresOf, type Method, type MethodResult, type ModeContext } from './mode.js';
 
@@ -40,14 +40,11 @@ async function answer(
 }
 
 /** @param replies in the order of the problems */
-const judgedBy = (
-  { task, settings, problems }: ModeContext,
-  replies: readonly JudgedRollout[],
-): Pick<MethodResult, 'test' | 'failures'> => ({
+const judgedBy = ({ task, problems }: ModeContext, replies: readonly JudgedRollout[]): Pick<MethodResult, 'test' | 'failures'> => ({
   test: summarise(
     problems.map(({ tier }, i) => ({ tier, kind: replies[i]!.verdict.kind })),
     task.tiers,
-    { seed: BigInt(settings.seed) },
+    { seed: SUMMARY_SEED },
   ),
   failures: failuresOf(problems.map((problem, i) => [problem, replies[i]!])),
 });

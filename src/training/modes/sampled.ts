@@ -3,8 +3,9 @@ import { dictionary } from '../../dictionary.js';
 import { commonest, meanLogprob, mostLikely } from '../../evaluation/choose.js';
 import { deriveSeed } from '../../random.js';
 import { sampleRollouts, type JudgedRollout, type RolloutGroup } from '../../rollouts/sample.js';
-import { groupBy, stratifiedBootstrap } from '../../statistics/paired.js';
-import { passAtK, summarise } from '../../statistics/index.js';
+import { estimate } from '../../evaluation/pass-at-k.js';
+import { groupBy, type Stratum } from '../../statistics/paired.js';
+import { passAtK, summarise, SUMMARY_SEED } from '../../statistics/index.js';
 import type { Problem } from '../../tasks/task.js';
 import { failuresOf, type Method, type MethodResult, type ModeContext } from './mode.js';
 
@@ -34,14 +35,13 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
     ...(onProgress === undefined ? {} : { onProgress: (progress) => onProgress(methods[0] ?? 'best-of-k', progress) }),
   });
   const seconds = (performance.now() - begin) / 1000;
-  const seed = BigInt(settings.seed);
   const chosen = async (
     choose: (group: RolloutGroup) => JudgedRollout | Promise<JudgedRollout>,
   ): Promise<Pick<MethodResult, 'test' | 'failures'>> => {
     const judged: [Problem, JudgedRollout][] = [];
     for (const group of groups) judged.push([group.problem, await choose(group)]);
     const outcomes = judged.map(([{ tier }, { verdict }]) => ({ tier, kind: verdict.kind }));
-    return { test: summarise(outcomes, task.tiers, { seed }), failures: failuresOf(judged) };
+    return { test: summarise(outcomes, task.tiers, { seed: SUMMARY_SEED }), failures: failuresOf(judged) };
   };
   const results: MethodResult[] = [];
   for (const method of methods) {
@@ -70,28 +70,22 @@ export async function sampledMethods(context: ModeContext, methods: readonly Met
 }
 
 /** Pass@k over the k samples themselves; a problem on which some sample has no verdict is left out. */
-function ceiling({ task, settings }: ModeContext, groups: readonly RolloutGroup[], k: number): MethodResult['test'] {
-  const seed = BigInt(settings.seed);
+function ceiling({ task }: ModeContext, groups: readonly RolloutGroup[], k: number): MethodResult['test'] {
   const decided = groups.filter(({ rollouts }) => rollouts.every(({ verdict }) => verdict.kind !== 'none'));
   const values = groupBy(
     decided,
     ({ problem }) => problem.tier,
     ({ rollouts }) => passAtK(k, rollouts.filter(({ verdict }) => verdict.kind === 'pass').length, k),
   );
-  const present = task.tiers.filter(({ id }) => values.has(id));
+  const present = task.tiers.filter(({ id }) => groups.some(({ problem }) => problem.tier === id));
   const slots = [...new Set(present.map(({ id, group }) => group ?? id))];
-  const strataOf = (slot: string): { weight: number; values: readonly number[] }[] => {
+  const strataOf = (slot: string): Stratum[] => {
     const members = present.filter(({ id, group }) => (group ?? id) === slot);
-    return members.map(({ id }) => ({ weight: 1 / members.length, values: values.get(id)! }));
+    return members.map(({ id }) => ({ weight: 1 / members.length, values: values.get(id) ?? [] }));
   };
   const byTier = dictionary<MethodResult['test']['byTier'][string]>();
-  for (const { id } of present)
-    byTier[id] = { ...stratifiedBootstrap([{ weight: 1, values: values.get(id)! }], { seed, of: 'fractions' }), n: values.get(id)!.length };
-  for (const slot of slots)
-    byTier[slot] ??= {
-      ...stratifiedBootstrap(strataOf(slot), { seed, of: 'fractions' }),
-      n: strataOf(slot).reduce((sum, { values: of }) => sum + of.length, 0),
-    };
+  for (const { id } of present) byTier[id] = estimate([{ weight: 1, values: values.get(id) ?? [] }]);
+  for (const slot of slots) byTier[slot] ??= estimate(strataOf(slot));
   const all = slots.flatMap((slot) => strataOf(slot).map(({ weight, values: of }) => ({ weight: weight / slots.length, values: of })));
-  return { ...stratifiedBootstrap(all, { seed, of: 'fractions' }), n: decided.length, byTier };
+  return { ...estimate(all), byTier };
 }
