@@ -17,6 +17,8 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     ),
   );
 });
+// nobody reads what is said beside the output: that is no failure of what is done
+process.stderr.on('error', () => undefined);
 
 /**
  * The command line. Exit codes: 0 done, 1 the operation failed (an IsoproError, printed with its remedy),

@@ -366,9 +366,10 @@ class Compiler {
     // Without `type` the schema allows other types than those that are written.
     const allowed = schema.type === undefined ? unknown.types : new Set(types);
     const tags = new Map<string, ReadonlySet<string>>();
+    const required = isList(schema.required) ? new Set<unknown>(schema.required) : null;
     for (const [name, property] of types.length === 1 && types[0] === 'object' ? entriesOf(schema.properties) : []) {
       const { values } = this.#shape(under(pointer, 'properties', name), property, [...trail, pointer]);
-      if (values !== null && (!isList(schema.required) || schema.required.includes(name))) tags.set(name, values);
+      if (values !== null && (required === null || required.has(name))) tags.set(name, values);
     }
     return { types: allowed, values: null, tags };
   }
@@ -446,11 +447,11 @@ class Compiler {
     if (!isSchema(properties)) this.#refuse(pointer, '"properties" is not an object of schemas');
     if (required !== undefined && !(isList(required) && required.every((name) => typeof name === 'string')))
       this.#refuse(pointer, '"required" is not a list of names');
-    const names = required as readonly string[] | undefined;
+    const names = required === undefined ? undefined : new Set(required as readonly string[]);
     const [least, most] = this.#limits(pointer, schema, 'Properties');
-    const forbidden = Object.keys(properties).filter((name) => properties[name] === false);
-    const impossible = names?.find(
-      (name) => forbidden.includes(name) || (additionalProperties === false && !Object.hasOwn(properties, name)),
+    const forbidden = new Set(Object.keys(properties).filter((name) => properties[name] === false));
+    const impossible = [...(names ?? [])].find(
+      (name) => forbidden.has(name) || (additionalProperties === false && !Object.hasOwn(properties, name)),
     );
     if (impossible !== undefined) this.#refuse(pointer, `"required" names ${JSON.stringify(impossible)}, which is not allowed`);
 
@@ -459,13 +460,13 @@ class Compiler {
         ? ''
         : this.#rule(under(pointer, 'additionalProperties'), additionalProperties, depth);
     const fields = Object.keys(properties)
-      .filter((name) => !forbidden.includes(name))
+      .filter((name) => !forbidden.has(name))
       .map((name) => ({
         name,
         rule: this.#rule(under(pointer, 'properties', name), properties[name]!, depth),
-        always: names === undefined || names.includes(name),
+        always: names === undefined || names.has(name),
       }));
-    for (const name of new Set(names))
+    for (const name of names ?? [])
       if (!Object.hasOwn(properties, name)) fields.push({ name, rule: others === '' ? 'any' : others, always: true });
     const always = fields.filter((field) => field.always);
     if (least > always.length)

@@ -131,6 +131,7 @@ export class LogReader<Name extends string = string> {
       >) {
         const stream = this.#names.get(code);
         if (stream === undefined) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is of no known stream`);
+        if (!Number.isSafeInteger(timeUs)) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} has a time that is none`);
         yield { gseq, stream, sseq, timeUs, payload: decodePayload(payload) };
       }
     } catch (error) {

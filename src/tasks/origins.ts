@@ -4,6 +4,15 @@ import { SourceMap, type SourceMapPayload } from 'node:module';
 /** A place in the bundle, as V8 names it: line and column from 1. */
 const FRAME = /data:text\/javascript;base64,[^:\s]*:(\d+):(\d+)/;
 
+/** What was thrown, in words; it may be anything. */
+export function wordsOf(error: unknown): string {
+  try {
+    return String(error);
+  } catch {
+    return 'what cannot be shown';
+  }
+}
+
 export class Origins {
   readonly #map: SourceMap;
   readonly #told = new Set<string>();
@@ -26,6 +35,6 @@ export class Origins {
     const place = this.placeOf(error);
     if (place === null || this.#told.has(place)) return;
     this.#told.add(place);
-    process.stderr.write(`${place}: ${member} threw ${String(error).slice(0, 500)} (further ones from this line are not shown)\n`);
+    process.stderr.write(`${place}: ${member} threw ${wordsOf(error).slice(0, 500)} (further ones from this line are not shown)\n`);
   }
 }

@@ -7,6 +7,7 @@ import { EventEmitter } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { startChild } from '../child-process.js';
 import { IsoproError } from '../errors.js';
 import type { PythonModule } from './python-module.js';
 import { readResult, type PythonDescription } from './python-results.js';
@@ -64,16 +65,14 @@ export class PythonProcess extends EventEmitter {
     super();
     this.#program = program;
     this.#clockAhead = clockAhead;
-    try {
-      this.#child = spawn(program.interpreter, [PROGRAM], {
+    this.#child = startChild(() =>
+      spawn(program.interpreter, [PROGRAM], {
         // a fixed order of sets; nothing is written beside the user's files
         env: { ...process.env, PYTHONHASHSEED: '0', PYTHONUTF8: '1', PYTHONDONTWRITEBYTECODE: '1' },
         detached: process.platform !== 'win32', // a group, so that what it has started ends with it
         windowsHide: true,
-      });
-    } catch (cause) {
-      throw new IsoproError('SYSTEM_LIMIT', `the system started no further process: ${(cause as Error).message}`, { cause });
-    }
+      }),
+    );
     const child = this.#child;
     child.on('exit', () => {
       this.#kill(); // what it has started

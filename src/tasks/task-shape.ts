@@ -83,34 +83,41 @@ function figuresOfDecided(
       addIssue({ code: 'custom', path: [name], message: 'a verdict of kind none has no figure' });
 }
 
+/** What a task says, in whole characters: a reply cut within one leaves half of it, which no log keeps. */
+const wording = z.string().transform((text) => text.toWellFormed());
+
 /** What the members return, by member. */
 export const resultShapes = {
   generate: dictionaryOf(z.unknown()),
-  prompt: z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).min(1),
+  prompt: z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: wording })).min(1),
   parse: z.discriminatedUnion('ok', [
-    z.object({ ok: z.literal(true), answer: z.unknown(), form: z.string().default('answer') }),
-    z.object({ ok: z.literal(false), category: z.string().default('format'), detail: z.string().default('The answer could not be read.') }),
+    z.object({ ok: z.literal(true), answer: z.unknown(), form: wording.default('answer') }),
+    z.object({ ok: z.literal(false), category: wording.default('format'), detail: wording.default('The answer could not be read.') }),
   ]),
   readLeniently: z.array(z.unknown()),
   verify: z
     .object({
       kind: verdictKind,
       violations: z
-        .array(z.object({ category: z.string(), jobs: z.array(z.string()).default([]), amount: z.number().default(1), detail: z.string() }))
+        .array(z.object({ category: wording, jobs: z.array(wording).default([]), amount: z.number().default(1), detail: wording }))
         .default([]),
       metrics: dictionaryOf(z.number()).default({}),
-      reason: z.string().optional(),
-      results: z.object({ found: z.string(), expected: z.string() }).optional(),
+      reason: wording.optional(),
+      results: z.object({ found: wording, expected: wording }).optional(),
       score: fraction.optional(),
       forecast: forecast.optional(),
     })
     .superRefine(figuresOfDecided),
   grade: dictionaryOf(verdictKind),
-  feedback: z.string(),
-  step: z.string().nullable(),
-  referenceReply: z.string().min(1).nullable(),
+  feedback: wording,
+  step: wording.nullable(),
+  referenceReply: z
+    .string()
+    .min(1)
+    .transform((text) => text.toWellFormed())
+    .nullable(),
   checkTrace: z.array(
-    z.object({ category: z.string(), jobs: z.array(z.string()).default([]), claimed: z.string(), actual: z.string(), excerpt: z.string() }),
+    z.object({ category: wording, jobs: z.array(wording).default([]), claimed: wording, actual: wording, excerpt: wording }),
   ),
 } as const;
 

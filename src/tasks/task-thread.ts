@@ -34,6 +34,10 @@ const startHolder = (task: ThreadTask): Holder =>
 export class CallTimeout extends Error {}
 export class ThreadLost extends Error {}
 
+/** A user's code may post messages of its own from its thread, which are nothing to us. */
+const isReply = (message: unknown): message is WorkerReply =>
+  typeof message === 'object' && message !== null && ('started' in message || 'ask' in message || 'call' in message);
+
 /** Of what an `error` or `exit` came with. */
 const asLoss = (cause: unknown, otherwise: string): Error =>
   cause instanceof IsoproError ? cause : new ThreadLost(cause instanceof Error ? cause.message : otherwise);
@@ -107,15 +111,22 @@ export class TaskThread {
     this.#worker = worker;
     worker.on('error', () => undefined); // each call listens for itself
     worker.once('exit', () => void this.#end(worker));
-    worker.on('message', (reply: WorkerReply) => {
-      if ('ask' in reply)
-        void this.#ask?.(reply.messages).then((graded) => worker.postMessage({ answer: reply.ask, graded } satisfies WorkerAnswer));
+    worker.on('message', (reply: unknown) => {
+      if (!isReply(reply) || !('ask' in reply)) return;
+      const answered = this.#ask?.(reply.messages).then((graded) =>
+        worker.postMessage({ answer: reply.ask, graded } satisfies WorkerAnswer),
+      );
+      answered?.catch(() => undefined); // who asked waits no longer than its time
     });
     try {
       await new Promise<void>((started, failed) => {
         const lost = (cause?: unknown): void => failed(asLoss(cause, 'it ended before it had started'));
         const timer = setTimeout(() => failed(new ThreadLost('it did not start')), 1000 * START_SECONDS);
-        worker.once('message', () => (clearTimeout(timer), started()));
+        worker.on('message', (reply: unknown) => {
+          if (!isReply(reply) || !('started' in reply)) return;
+          clearTimeout(timer);
+          started();
+        });
         worker.once('error', (error) => (clearTimeout(timer), lost(error)));
         worker.once('exit', () => (clearTimeout(timer), lost()));
       });
@@ -147,8 +158,8 @@ export class TaskThread {
         if (this.#worker === worker) worker.unref(); // one that is ending keeps the process until it has
         finish();
       };
-      const receive = (reply: WorkerReply): void => {
-        if (!('call' in reply) || reply.call !== call) return;
+      const receive = (reply: unknown): void => {
+        if (!isReply(reply) || !('call' in reply) || reply.call !== call) return;
         settle(() => {
           if (signal?.aborted === true) failed(aborted());
           else if ('error' in reply) failed(reply.error);

@@ -8,7 +8,7 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import { setClockAhead } from './clock-ahead.js';
 import { asProblem } from './problem-id.js';
 import type { Graded } from './data/score-model.js';
-import { Origins } from './origins.js';
+import { Origins, wordsOf } from './origins.js';
 import type { ChatMessage, FinishReason, Judgement, Parsed, Problem, PromptStyle, Task, Verdict } from './task.js';
 import { builtInTask } from './registry.js';
 import { checkMember, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
@@ -16,7 +16,7 @@ import type { TaskDescription, ThreadTask, WorkerAbort, WorkerAnswer, WorkerCall
 import { inTime, tooLate, VERIFY_SECONDS, Watch } from './time-limit.js';
 import { failed, judgeAny, judgedCut, lost, threw, TRUNCATED } from './verdict.js';
 
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+const messageOf = (error: unknown): string => wordsOf(error instanceof Error ? error.message : error);
 
 let task: Task<Problem, unknown, unknown>;
 /** Whether it is one of our own, whose parse and verify do not throw. */

@@ -197,6 +197,22 @@ describe('resume', () => {
     (await resume()).close();
   });
 
+  test('a record whose time is none is not read, by an error that names it', async () => {
+    const log = await create();
+    log.append([epoch(0)]);
+    await log.checkpoint();
+    log.close();
+    const db = new Database(path);
+    const { sql } = db.prepare("SELECT sql FROM sqlite_schema WHERE name = 'log_update'").get() as { sql: string };
+    db.exec('DROP TRIGGER log_update');
+    db.exec('UPDATE log SET ts_us = 9000000000000000000 WHERE gseq = 1');
+    db.exec(sql);
+    db.close();
+    const reader = new LogReader(path, RUN_STREAMS);
+    expect(() => [...reader.records()]).toThrow(coded('LOG_UNREADABLE'));
+    reader.close();
+  });
+
   test('a witness that knows a longer history does not sign a log that was put back', async () => {
     const log = await create();
     log.append([epoch(0)]);

@@ -3,6 +3,12 @@ import { canonicalJson } from '../../src/canonical-json.js';
 import { decodePayload, encodePayload, isCanonicalPayload, type LogPayload } from '../../src/log/payload.js';
 import { Random } from '../../src/random.js';
 
+test('half a character has no JSON form, which is an error of what was given', () => {
+  for (const value of ['\ud800', { '\udc00': 1 }, [['a\ud83d']]])
+    expect(() => canonicalJson(value)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+  expect(canonicalJson('😀')).toBe('"😀"');
+});
+
 describe('payload text', () => {
   test('is RFC 8785 with marks for what JSON has no form for', () => {
     const payload = {

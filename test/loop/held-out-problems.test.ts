@@ -19,7 +19,10 @@ beforeAll(() => {
     path.join(folder, 'salted.mjs'),
     `export default {
     id: 'salted', version: '1', tiers: [{ id: 'only' }],
-    generate: (tier, seed) => ({ letters: 'abcdefghijkl'[Number(seed % 12n)] + 'abcdefghijkl'[Number((seed / 12n) % 12n)], salt: String(seed) }),
+    generate(tier, seed) {
+      const letter = (number) => 'abcdefghijkl'[Number(number % 12n)];
+      return { letters: letter(seed) + letter(seed / 12n), salt: String(seed) };
+    },
     prompt: ({ letters }) => [{ role: 'user', content: letters }],
     parse: (text) => ({ ok: true, answer: text }),
     verify: () => ({ kind: 'pass' }),

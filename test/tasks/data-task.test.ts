@@ -266,6 +266,19 @@ describe('what is wrong with a file is said with the row', () => {
     ['a quote within a cell', withCells(12, 'a "b,c'), 'csv', /row 12 \(line 13\): Invalid Opening Quote/],
     ['an empty cell', withCells(12, 'a,'), 'csv', /row 12 \(line 13\): the answer is missing/],
     ['messages that are no JSON', table(cells, 'messages,answer'), 'csv', /row 1 \(line 2\): messages is not JSON/],
+    [
+      'half a character in an answer',
+      `${lines(rows(30))}{"prompt":"x","answer":"\\ud83d"}\n`,
+      'jsonl',
+      /row 31 \(line 31\): holds half a char/,
+    ],
+    ['half a character in a name', `${lines(rows(30))}{"prompt":"x","answer":"y","\\udc00":1}\n`, 'jsonl', /row 31 .* half a character/],
+    [
+      'an answer without a bottom',
+      `${lines(rows(30))}{"prompt":"x","answer":${'['.repeat(20_000)}${']'.repeat(20_000)}}\n`,
+      'jsonl',
+      /row 31 \(line 31\): (is nested too deeply|is not JSON)/,
+    ],
   ])('%s', async (_, content, extension, words) => {
     await expect(openTask(write(content, extension))).rejects.toMatchObject({
       code: 'DATA_INVALID',

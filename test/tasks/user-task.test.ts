@@ -419,6 +419,25 @@ export default defineTask<Sum, number>({
     expect(ran('silent')).toMatchObject({ stderr: '', stdout: shown.stdout });
   });
 
+  test('what it posts from its thread, throws without words, or says with half a character does no harm', async () => {
+    const before = `import { parentPort } from 'node:worker_threads';\nparentPort.postMessage(null); parentPort.postMessage(7);`;
+    const verify = `(problem, answer) => {
+      parentPort.postMessage(undefined);
+      if (answer === 1) throw Object.create(null);
+      return { kind: 'fail', violations: [{ category: 'half \\ud83d', jobs: [], amount: 1, detail: 'x' }] };
+    }`;
+    const task = await load(
+      write(source({ verify, step: `(problem, replies) => 'You said ' + replies[0].slice(0, 3)`, limits: `{ turns: 2 }` }, before)),
+    );
+    const problem = await task.generate('small', 1n);
+    expect((await task.judge(problem, '1', 'stop')).verdict).toMatchObject({
+      kind: 'none',
+      reason: expect.stringContaining('verify threw'),
+    });
+    expect((await task.judge(problem, '2', 'stop')).verdict.violations[0]!.category).toBe('half \ufffd');
+    expect(await task.step(problem, ['ab😀'])).toBe('You said ab\ufffd');
+  });
+
   test('generate and prompt that throw or return nonsense are typed errors that name the member', async () => {
     for (const generate of [
       `() => { throw new Error('x'); }`,

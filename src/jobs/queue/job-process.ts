@@ -9,6 +9,7 @@
  * run (src/cli/job-channel.ts).
  */
 import { spawn, type ChildProcess } from 'node:child_process';
+import { startChild } from '../../child-process.js';
 import { IsoproError } from '../../errors.js';
 import { EVENT_TYPES, type EventType, type JobError } from './job.js';
 
@@ -74,16 +75,18 @@ export class JobProcess {
   constructor({ program, args, isResult = () => false, lines, onEvent }: ProcessOptions) {
     const env = { ...process.env, [JOB_VARIABLE]: '1', NO_COLOR: '1' };
     for (const secret of SECRETS) delete (env as Record<string, unknown>)[secret];
-    try {
-      this.#child = spawn(process.execPath, [program, ...args, '--json'], {
-        env,
-        stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-        detached: true, // a Ctrl-C at the server's terminal is the server's, which ends its jobs itself
-        windowsHide: true,
-      });
-    } catch (cause) {
-      throw new IsoproError('INVALID_ARGUMENT', `the job's process could not be started: ${(cause as Error).message}`, { cause });
-    }
+    this.#child = startChild(() => {
+      try {
+        return spawn(process.execPath, [program, ...args, '--json'], {
+          env,
+          stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+          detached: true, // a Ctrl-C at the server's terminal is the server's, which ends its jobs itself
+          windowsHide: true,
+        });
+      } catch (cause) {
+        throw new IsoproError('INVALID_ARGUMENT', `the job's process could not be started: ${(cause as Error).message}`, { cause });
+      }
+    });
     this.pid = this.#child.pid ?? null;
     this.#child.on('message', (message) => {
       if (isTold(message)) onEvent(message);

@@ -98,7 +98,9 @@ const TAKEN = new Set(
   ).split(' '),
 );
 const depthOf = (value: unknown): number =>
-  typeof value !== 'object' || value === null ? 0 : 1 + Math.max(0, ...Object.values(value).map(depthOf));
+  typeof value !== 'object' || value === null
+    ? 0
+    : 1 + Object.values(value).reduce<number>((deepest, member) => Math.max(deepest, depthOf(member)), 0);
 /** vLLM's: variables of the chat template; one that the template does not ask for has no effect. */
 const templateVariables = z
   .record(

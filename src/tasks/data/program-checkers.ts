@@ -4,6 +4,7 @@
  */
 import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams, type SpawnOptions } from 'node:child_process';
 import { createRequire } from 'node:module';
+import { startChild } from '../../child-process.js';
 import { readGivenVerdict } from '../python-results.js';
 import type { Verdict, VerifyContext } from '../task.js';
 import type { Check } from './check.js';
@@ -27,11 +28,11 @@ const GROUP = '{ read _ <&3; kill -9 0; } </dev/null >/dev/null 2>&1 & exec 3<&-
 
 function start(command: string, folder: string): { readonly child: ChildProcessWithoutNullStreams; readonly kill: () => void } {
   if (process.platform === 'win32') {
-    const child = spawn(command, { shell: true, cwd: folder, windowsHide: true });
+    const child = startChild(() => spawn(command, { shell: true, cwd: folder, windowsHide: true }));
     return { child, kill: () => child.kill('SIGKILL') };
   }
   const options = { cwd: folder, detached: true, stdio: ['pipe', 'pipe', 'pipe', 'pipe'] } satisfies SpawnOptions;
-  const child = spawn('/bin/sh', ['-c', GROUP, 'sh', command], options) as ChildProcess as ChildProcessWithoutNullStreams;
+  const child = startChild(() => spawn('/bin/sh', ['-c', GROUP, 'sh', command], options) as ChildProcess as ChildProcessWithoutNullStreams);
   return { child, kill: () => void child.stdio[3]?.destroy() };
 }
 

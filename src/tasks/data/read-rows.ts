@@ -116,10 +116,25 @@ export function refuseAll(file: string, refused: readonly IsoproError[]): void {
   );
 }
 
+/** Half a character as JSON writes it: an escape that no backslash stands before. */
+const HALF = /(?<!\\)(?:\\\\)*\\ud[89a-f][0-9a-f]{2}/;
+
+/** As JSON; null where it is nested deeper than the stack is. */
+function writtenAgain(value: unknown): string | null {
+  try {
+    return JSON.stringify(value);
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+}
+
 function asRow(file: string, { row, line, value }: Raw): DataRow {
   const refuse = (what: string): never => refuseRow(file, { row, line }, what);
   // what a decoder makes of bytes that are not UTF-8, as of a table that was saved in another encoding
-  if (JSON.stringify(value).includes('\uFFFD')) refuse('holds bytes that are not UTF-8; save the file as UTF-8');
+  const text = writtenAgain(value) ?? refuse('is nested too deeply');
+  if (text.includes('\uFFFD')) refuse('holds bytes that are not UTF-8; save the file as UTF-8');
+  if (HALF.test(text)) refuse('holds half a character (a lone surrogate)');
   const parsed = rowShape.safeParse(value);
   if (!parsed.success) return refuse(firstComplaint(parsed.error, 'row').replace(/^row(?:\.|: )/, ''));
   const { prompt, messages, answer, tier, ...fields } = parsed.data;

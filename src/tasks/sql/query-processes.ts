@@ -3,6 +3,7 @@ import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { startChild } from '../../child-process.js';
 import type { ProgramReply } from './query-program.js';
 import type { QueryRequest } from './query-thread.js';
 
@@ -59,7 +60,7 @@ class QueryProcess {
 
   constructor(program: string, seconds: number) {
     this.#seconds = seconds;
-    this.#child = spawn(process.execPath, [...NODE_FLAGS, program], { cwd: tmpdir(), env: {}, windowsHide: true });
+    this.#child = startChild(() => spawn(process.execPath, [...NODE_FLAGS, program], { cwd: tmpdir(), env: {}, windowsHide: true }));
     this.#child.on('error', (error) => this.#end(`its process did not start: ${error.message}`));
     this.#child.on('exit', (code, signal) => this.#end(`its process ended (${signal ?? `code ${code}`})`));
     this.#child.stdin.on('error', () => this.#end('its process reads no more'));
