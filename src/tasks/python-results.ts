@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { asProblem } from './problem-id.js';
 import type { FinishReason, Judgement, Verdict } from './task.js';
-import { checkMember, firstComplaint, fraction, MemberError, memberShapes, resultShapes, wholeTiers } from './task-shape.js';
+import { checkMember, firstComplaint, fraction, MemberError, memberShapes, resultShapes, wholeTiers, wording } from './task-shape.js';
 import type { TaskDescription, WorkerMethod } from './thread-messages.js';
 import { failed, judgedCut, undecided } from './verdict.js';
 
@@ -11,9 +11,9 @@ const given = z
   .looseObject({
     outcome: z.enum(['pass', 'fail', 'none']),
     score: fraction.optional(),
-    reason: z.string().optional(),
+    reason: wording.optional(),
     /** `format`: there was no answer to read. */
-    category: z.string().min(1).default('wrong'),
+    category: z.string().min(1).pipe(wording).default('wrong'),
     /** As it was read, so that equal answers can be counted. */
     answer: z.unknown().optional(),
   })

@@ -130,10 +130,8 @@ export async function bundleTask(file: string): Promise<TaskBundle> {
   } finally {
     if (--building === 0) await stop();
   }
-  const [sourceMap, code] = [true, false].map(
-    (isMap) => result.outputFiles.find(({ path: name }) => name.endsWith('.map') === isMap)!.text,
-  );
-  return { code: code!, sourceMap: sourceMap!, sha256: graphHash(entry, folder, result.metafile, hashes) };
+  const written = (ending: string): string => result.outputFiles.find(({ path: name }) => name.endsWith(ending))!.text;
+  return { code: written('.mjs'), sourceMap: written('.map'), sha256: graphHash(entry, folder, result.metafile, hashes) };
 }
 
 /** esbuild's program is an optional dependency of esbuild, of another name on each platform. */

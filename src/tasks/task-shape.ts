@@ -84,7 +84,7 @@ function figuresOfDecided(
 }
 
 /** What a task says, in whole characters: a reply cut within one leaves half of it, which no log keeps. */
-const wording = z.string().transform((text) => text.toWellFormed());
+export const wording = z.string().transform((text) => text.toWellFormed());
 
 /** What the members return, by member. */
 export const resultShapes = {
@@ -111,11 +111,7 @@ export const resultShapes = {
   grade: dictionaryOf(verdictKind),
   feedback: wording,
   step: wording.nullable(),
-  referenceReply: z
-    .string()
-    .min(1)
-    .transform((text) => text.toWellFormed())
-    .nullable(),
+  referenceReply: z.string().min(1).pipe(wording).nullable(),
   checkTrace: z.array(
     z.object({ category: wording, jobs: z.array(wording).default([]), claimed: wording, actual: wording, excerpt: wording }),
   ),

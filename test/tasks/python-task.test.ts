@@ -202,11 +202,11 @@ suite('a module', () => {
   });
 
   test('an answer with half a character is none, and its verdict stands', async () => {
-    const verify = `def verify(problem, reply):\n    return {"outcome": "fail", "answer": json.loads(reply)}`;
+    const verify = `def verify(problem, reply):\n    return {"outcome": "fail", "category": chr(0xd83d), "answer": json.loads(reply)}`;
     const task = await load(write(source({ verify }, 'import json')));
     const problem = await task.generate('small', 1n);
     const reply = '{"a": "\\ud83d"}';
-    expect((await task.judge(problem, reply, 'stop')).verdict.kind).toBe('fail');
+    expect((await task.judge(problem, reply, 'stop')).verdict).toMatchObject({ kind: 'fail', violations: [{ category: '\ufffd' }] });
     expect(await task.readAnswer(problem, reply)).toBeNull();
     expect(await task.readAnswer(problem, '{"a": 1}')).toBe('{"a":1}');
   });

@@ -300,6 +300,17 @@ describe('replies', () => {
     });
   });
 
+  test('what the frozen problems do not tell is as docs/tasks.md says', async () => {
+    const problems = frozenSet('sql', 'test').problems.map(({ problem }) => problem as SqlProblem);
+    let unconditioned = 0;
+    for (const problem of problems.filter(({ tier }) => tier === 'T1'))
+      unconditioned += Number((await kindOf(problem, problem.query.replace(/ WHERE .*$/, ''))) === 'pass');
+    const lowest = problems.filter(({ pattern, query }) => pattern === 'join-group-first' && !query.includes(' DESC'));
+    const text = readFileSync('docs/tasks.md', 'utf8');
+    expect(text).toContain(`In ${unconditioned} of 100 test problems of T1`);
+    expect(text).toContain(`fails (${lowest.length} problems of T6)`);
+  });
+
   test('a problem whose reference is beyond the limits has no verdict, and the next reply to another has one', async () => {
     const all = (count: number): string => Array.from({ length: count }, (_, at) => `items AS j${at}`).join(', ');
     const rows = [30, 30] as const;

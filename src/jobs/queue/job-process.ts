@@ -75,18 +75,14 @@ export class JobProcess {
   constructor({ program, args, isResult = () => false, lines, onEvent }: ProcessOptions) {
     const env = { ...process.env, [JOB_VARIABLE]: '1', NO_COLOR: '1' };
     for (const secret of SECRETS) delete (env as Record<string, unknown>)[secret];
-    this.#child = startChild(() => {
-      try {
-        return spawn(process.execPath, [program, ...args, '--json'], {
-          env,
-          stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-          detached: true, // a Ctrl-C at the server's terminal is the server's, which ends its jobs itself
-          windowsHide: true,
-        });
-      } catch (cause) {
-        throw new IsoproError('INVALID_ARGUMENT', `the job's process could not be started: ${(cause as Error).message}`, { cause });
-      }
-    });
+    this.#child = startChild(() =>
+      spawn(process.execPath, [program, ...args, '--json'], {
+        env,
+        stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+        detached: true, // a Ctrl-C at the server's terminal is the server's, which ends its jobs itself
+        windowsHide: true,
+      }),
+    );
     this.pid = this.#child.pid ?? null;
     this.#child.on('message', (message) => {
       if (isTold(message)) onEvent(message);
