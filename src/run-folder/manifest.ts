@@ -208,7 +208,9 @@ export function readManifest(folder: string): RunManifest {
     throw new IsoproError('RUN_MANIFEST_INVALID', `${file} has more than ${MAX_MANIFEST_CHARACTERS} characters`);
   let parsed;
   try {
-    parsed = manifest.safeParse(JSON.parse(text)); // nested too deeply is a RangeError of either
+    const value = JSON.parse(text) as Json;
+    canonicalJson(value); // what has no digest, such as half a character, is told here, by the file's name
+    parsed = manifest.safeParse(value); // nested too deeply is a RangeError of any of the three
   } catch (cause) {
     throw new IsoproError('RUN_MANIFEST_INVALID', `${file} is not JSON that can be read: ${(cause as Error).message}`, { cause });
   }

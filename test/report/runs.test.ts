@@ -41,6 +41,11 @@ beforeAll(async () => {
     at('runs/forged/manifest.json'),
     readFileSync(at('runs/forged/manifest.json'), 'utf8').replace('"version": "0.1.0"', '"version": "0.0.9"'),
   );
+  mkdirSync(at('runs/half'));
+  writeFileSync(
+    at('runs/half/manifest.json'),
+    readFileSync(at('runs/weak/manifest.json'), 'utf8').replace('"settings": {', String.raw`"settings": { "note": "\ud800",`),
+  );
   await write('cut', 'f6', {});
   truncateSync(at('runs/cut/log.sqlite'), 100_000);
   rmSync(at('runs/cut/log.sqlite-wal'), { force: true });
@@ -62,6 +67,7 @@ describe('runs list', () => {
         ['other', 'ended'],
         ['killed', 'unfinished'],
         ['broken', 'unreadable'],
+        ['half', 'unreadable'],
         ['forged', 'damaged'],
         ['cut', 'damaged'],
       ]),
@@ -78,6 +84,7 @@ describe('runs list', () => {
     expect(stdout).toMatch(/forged: manifest\.json is not the configuration with which the log begins/);
     expect(stdout).toMatch(/cut: the log could not be read to its end/);
     expect(stdout).toMatch(/broken: .*isopro\.run\.v1/);
+    expect(stdout).toMatch(/half: .*manifest\.json is not JSON that can be read: .*half a character/);
   });
 
   test('without a folder finds what --out put beside the runs, under a name that can be given', async () => {
