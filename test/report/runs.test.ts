@@ -46,6 +46,8 @@ beforeAll(async () => {
     at('runs/half/manifest.json'),
     readFileSync(at('runs/weak/manifest.json'), 'utf8').replace('"settings": {', String.raw`"settings": { "note": "\ud800",`),
   );
+  mkdirSync(at('runs/circle'));
+  symlinkSync('manifest.json', at('runs/circle/manifest.json'));
   await write('cut', 'f6', {});
   truncateSync(at('runs/cut/log.sqlite'), 100_000);
   rmSync(at('runs/cut/log.sqlite-wal'), { force: true });

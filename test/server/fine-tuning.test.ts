@@ -1,5 +1,5 @@
 /** Fine-tuning with OpenAI's own client: files, jobs with examples and with a grader, and the model that comes of them. */
-import { rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import OpenAI, { toFile } from 'openai';
@@ -140,6 +140,19 @@ test('examples are learned, a server that begins again has the model, and its na
   for await (const { id } of client.fineTuning.jobs.list({ limit: 1 })) listed.push(id);
   expect(listed[0]).toBe(job.id);
   expect(listed).toHaveLength(2);
+});
+
+test('a file that was taken away under the server is none, and what lies in its place is deleted with it', async () => {
+  const client = clientOf(ANN);
+  const { id } = await upload(client, '{"a": 1}\n');
+  const file = path.join(runs, '.jobs', 'files', `${id}.jsonl`);
+  rmSync(file);
+  mkdirSync(path.join(file, 'within'), { recursive: true });
+  await expect(client.files.content(id)).rejects.toMatchObject({ status: 404 });
+  await expect(client.fineTuning.jobs.create({ model: 'tiny', training_file: id })).rejects.toMatchObject({ code: 'file_not_found' });
+  expect((await client.files.list()).data.map((each) => each.id)).not.toContain(id);
+  expect(await client.files.delete(id)).toMatchObject({ deleted: true });
+  expect(existsSync(file)).toBe(false);
 });
 
 test('files are listed, read and deleted by their owner alone', async () => {

@@ -1,12 +1,17 @@
 /** Jobs over HTTP: whose they are, what they may name, streams of their events; and a real one of a server that is killed under it. */
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { request as httpRequest } from 'node:http';
+import { createServer, request as httpRequest } from 'node:http';
 import { existsSync, mkdirSync, readdirSync, symlinkSync, writeFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
+import { connect, type AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import Database from 'better-sqlite3';
+import { JobStore } from '../../src/jobs/queue/store.js';
+import { goneWith } from '../../src/server/jobs/routes.js';
 import { hashKey } from '../../src/server/keys.js';
 import type { Server } from '../../src/server/server.js';
 import { runSettings } from '../../src/training/settings.js';
@@ -484,6 +489,51 @@ test('who leaves a stream leaves nothing behind, and a server that closes ends t
   const closed = own.close(0);
   expect(await open.text()).toContain('event: progress');
   await closed;
+});
+
+test('who does not read its stream holds up no server that closes, and who is gone is not waited for', async () => {
+  const place = path.join(folder, 'unread');
+  const own = await start({ keys, jobs: jobsIn(place) });
+  const { body: job } = await send(own, '/api/jobs', { method: 'POST', headers: bearer(ANN), body: evaluation('answer') });
+  await stream(own.url, `/api/jobs/${job.id}/events`, bearer(ANN));
+  await own.close(0);
+  const store = JobStore.open(path.join(place, '.jobs', 'jobs.sqlite'));
+  for (let i = 0; i < 1500; i++) store.change(job.id, {}, 'rule', { text: 'x'.repeat(8000) });
+  store.close();
+  const again = await start({ keys, jobs: jobsIn(place) });
+  const { hostname, port } = new URL(again.url);
+  const unread = connect(Number(port), hostname);
+  unread.pause().on('error', () => {});
+  unread.write(
+    `GET /api/jobs/${job.id}/events HTTP/1.1\r\nhost: ${hostname}\r\nauthorization: Bearer ${ANN}\r\naccept: text/event-stream\r\n\r\n`,
+  );
+  await sleep(500);
+  await again.close(0);
+  unread.destroy();
+
+  let gone: AbortSignal | undefined;
+  const http = createServer((_, raw) => void once(raw, 'close').then(() => (gone = goneWith({ raw } as never)))).listen(0, '127.0.0.1');
+  await once(http, 'listening');
+  const leaving = connect((http.address() as AddressInfo).port, '127.0.0.1', () => {
+    leaving.write('GET / HTTP/1.1\r\nhost: a\r\n\r\n', () => leaving.destroy());
+  });
+  while (gone === undefined) await sleep(10);
+  expect(gone.aborted).toBe(true);
+  http.close();
+});
+
+test('a stream whose events cannot be read says so, last', async () => {
+  const place = path.join(folder, 'unreadable');
+  const own = await start({ keys, jobs: jobsIn(place) });
+  const { body: job } = await send(own, '/api/jobs', { method: 'POST', headers: bearer(ANN), body: evaluation('answer') });
+  await stream(own.url, `/api/jobs/${job.id}/events`, bearer(ANN));
+  await own.close(0);
+  const db = new Database(path.join(place, '.jobs', 'jobs.sqlite'));
+  db.exec(`UPDATE event SET data = '{no json' WHERE id = 2`);
+  db.close();
+  const again = await start({ keys, jobs: jobsIn(place) });
+  const response = await fetch(`${again.url}/api/jobs/${job.id}/events`, { headers: { accept: 'text/event-stream', ...bearer(ANN) } });
+  expect(await response.text()).toMatch(/\n\nevent: error\ndata: \{"error":.*"code":"jobs_unreadable"\}\}\n\n$/);
 });
 
 test('a damaged queue is the answer of its own routes, and the server answers on', async () => {

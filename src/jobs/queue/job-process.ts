@@ -23,6 +23,8 @@ const LONGEST_OUTPUT = 64 * 2 ** 20;
 const LONGEST_COMPLAINT = 64 * 1024;
 /** Until a job that was told to end is ended. */
 const GRACE_MS = 15_000;
+/** That what an ended job printed has to arrive: something that it started may hold its pipes open for ever. */
+const DRAIN_MS = 2000;
 
 export interface Told {
   readonly type: EventType;
@@ -136,6 +138,10 @@ export class JobProcess {
     child.stderr!.setEncoding('utf8').on('data', (text: string) => (complaint = `${complaint}${text}`.slice(-LONGEST_COMPLAINT)));
     const [code, signal, failure] = await new Promise<[number | null, NodeJS.Signals | null, Error | null]>((resolve) => {
       child.on('error', (error) => this.pid === null && resolve([null, null, error]));
+      child.once('exit', () => {
+        const drained = setTimeout(() => [child.stdout!, child.stderr!].forEach((pipe) => pipe.destroy()), DRAIN_MS);
+        child.once('close', () => clearTimeout(drained));
+      });
       child.once('close', (exitCode, by) => resolve([exitCode, by, null]));
     });
     clearTimeout(this.#timer);

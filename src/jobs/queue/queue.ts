@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { checked } from '../../engine/checked.js';
 import { IsoproError } from '../../errors.js';
-import { hasEnded, makeFolder } from '../../files.js';
+import { hasEnded, makeFolder, unwritable } from '../../files.js';
 import { runFolders, runName } from '../../report/find-run.js';
 import { shellWord } from '../../shell-word.js';
 import { errorOf, JobProcess, type Outcome } from './job-process.js';
@@ -81,6 +81,12 @@ interface Running {
   readonly memoryBytes: number;
 }
 
+interface Unwritten {
+  readonly id: string;
+  readonly change: JobChange;
+  readonly write: () => void;
+}
+
 const interrupt = (running: Running): void => {
   running.isTold = true;
   running.process?.interrupt();
@@ -97,7 +103,7 @@ export class JobQueue {
   readonly #running = new Map<string, Running>();
   readonly #works = new Set<Promise<void>>();
   /** Changes that could not be written yet, in their order. */
-  readonly #unwritten: (() => void)[] = [];
+  readonly #unwritten: Unwritten[] = [];
   #isStuckTold = false;
   readonly #listeners = new Map<string, Set<() => void>>();
   readonly #waiting: string[] = [];
@@ -202,8 +208,10 @@ export class JobQueue {
     }
   }
 
+  /** As it is, also where that could not be written yet. */
   get(id: string): Job | undefined {
-    return this.#store.get(id);
+    const written = this.#store.get(id);
+    return written && this.#asItIs(written);
   }
 
   note(id: string): unknown {
@@ -211,7 +219,8 @@ export class JobQueue {
   }
 
   list(filter: JobFilter): { readonly jobs: Job[]; readonly hasMore: boolean } {
-    return this.#store.list(filter);
+    const { jobs, hasMore } = this.#store.list(filter);
+    return { jobs: jobs.map((job) => this.#asItIs(job)), hasMore };
   }
 
   events(id: string, after: number, limit: number): { readonly events: JobEvent[]; readonly hasMore: boolean } {
@@ -233,7 +242,7 @@ export class JobQueue {
         last = event.id;
       }
       if (events.length > 0) continue;
-      const job = this.get(id);
+      const job = this.#store.get(id); // the event of its end comes when that is written
       if (job === undefined || hasEndedAs(job.state)) return;
       await this.#nextOf(id, signal);
     }
@@ -390,23 +399,22 @@ export class JobQueue {
     }
     const at = this.#waiting.indexOf(id);
     if (at >= 0) this.#waiting.splice(at, 1);
-    this.#change(id, { state, waitingFor: null, ...(state === 'cancelled' && { endedAt: now() }) }, 'state', { state });
+    this.#change(id, { state, waitingFor: null, pid: null, ...(state === 'cancelled' && { endedAt: now() }) }, 'state', { state });
     return this.get(id);
   }
 
-  /** What a queue before this one left. */
+  /** What a queue before this one left waits at once, and is begun when the processes of then are gone. */
   async #goOn(): Promise<void> {
     try {
-      for (const { job, pid } of this.#store.unended()) {
-        if (job.state === 'paused') continue;
-        if (job.state === 'running' && pid !== null) {
-          // Its process heard that its queue was gone; another's that has its id by now is not waited for long.
-          for (const begun = performance.now(); !hasEnded(pid) && performance.now() - begun < GONE_MS; ) await sleep(20);
-        }
-        if (this.#closed !== undefined) return;
-        if (job.state === 'running') this.#queue(job.id);
-        else this.#waiting.push(job.id);
+      const left = this.#store.unended();
+      for (const { job } of left) {
+        if (job.state === 'running') this.#queue(job.id, {});
+        else if (job.state === 'queued') this.#waiting.push(job.id);
       }
+      // They heard that their queue was gone; others that have their ids by now are not waited for long.
+      const begun = performance.now();
+      for (const { pid } of left)
+        while (pid !== null && !hasEnded(pid) && this.#closed === undefined && performance.now() - begun < GONE_MS) await sleep(20);
     } catch (error) {
       this.#options.report(error);
     }
@@ -414,9 +422,10 @@ export class JobQueue {
     this.#pump();
   }
 
-  #queue(id: string): void {
+  /** @param process that it ran in: its id stays with a job that is not known to be out of it */
+  #queue(id: string, process: Pick<JobChange, 'pid'> = { pid: null }): void {
     this.#waiting.push(id);
-    this.#change(id, { state: 'queued', waitingFor: 'turn', pid: null }, 'state', { state: 'queued', waitingFor: 'turn' });
+    this.#change(id, { state: 'queued', waitingFor: 'turn', ...process }, 'state', { state: 'queued', waitingFor: 'turn' });
   }
 
   /** Begins what there is room for, in the order in which it was asked for: a large job is not overtaken for ever by small ones. */
@@ -478,7 +487,11 @@ export class JobQueue {
     // Names are looked up anew: what is allowed may have changed since, and files may be gone.
     const asker = { name: owner, isAdmin: this.#store.isOfAdmin(id) };
     const { kind, prepared } = await this.#prepare(asker, kindId, settings, id);
-    makeFolder(this.folderOf(id), 0o700);
+    try {
+      makeFolder(this.folderOf(id), 0o700);
+    } catch (cause) {
+      throw unwritable(this.folderOf(id), cause);
+    }
     if (running.isTold) return { kind: 'interrupted' };
     running.process = new JobProcess({
       program: this.#options.program,
@@ -524,23 +537,32 @@ export class JobQueue {
     const whole = type === 'state' ? { waitingFor: null, error: null, ...(data as object) } : data;
     if (type === 'progress' && this.#unwritten.length > 0) return; // the next one says more
     if (this.#unwritten.length < MOST_UNWRITTEN || type === 'state')
-      this.#unwritten.push(() => {
-        this.#store.change(id, change, type, whole, at);
-        for (const hear of this.#listeners.get(id) ?? []) hear();
+      this.#unwritten.push({
+        id,
+        change,
+        write: () => {
+          this.#store.change(id, change, type, whole, at);
+          for (const hear of this.#listeners.get(id) ?? []) hear();
+        },
       });
     this.#flush();
   }
 
+  #asItIs(written: Job): Job {
+    const changes = this.#unwritten.filter(({ id }) => id === written.id).map(({ change: { pid: _, ...change } }) => change);
+    return Object.assign({}, written, ...changes) as Job;
+  }
+
   #flush(): void {
-    for (let write = this.#unwritten[0]; write !== undefined; write = this.#unwritten[0]) {
+    for (let next = this.#unwritten[0]; next !== undefined; next = this.#unwritten[0]) {
       try {
-        write();
+        next.write();
+        this.#isStuckTold = false;
       } catch (error) {
         if (!this.#isStuckTold) this.#options.report(error);
         this.#isStuckTold = true; // each try would say the same again, into a log that may be on the same disk
         return this.#pumpLater();
       }
-      this.#isStuckTold = false;
       this.#unwritten.shift();
     }
   }

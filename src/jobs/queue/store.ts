@@ -295,7 +295,7 @@ export class JobStore {
         if (entries.length > 0)
           this.#db
             .prepare(`UPDATE job SET ${entries.map(([name]) => `${COLUMNS[name]} = ?`).join(', ')} WHERE id = ?`)
-            .run(...entries.map(([name, value]) => (AS_JSON.has(name) ? JSON.stringify(value) : value)), id);
+            .run(...entries.map(([name, value]) => (AS_JSON.has(name) ? JSON.stringify(value ?? null) : value)), id);
         const found = type === undefined ? undefined : this.#row('SELECT seq FROM job WHERE id = ?', id);
         return found === undefined ? null : this.#event(found.seq as number, type!, data, at);
       })(),
@@ -382,7 +382,9 @@ export class JobStore {
 
   #event(seq: number | bigint, type: EventType, data: unknown, at: string): Written {
     const { id } = this.#row('SELECT coalesce(max(id), 0) + 1 AS id FROM event WHERE job = ?', seq) as { id: number };
-    this.#db.prepare('INSERT INTO event (job, id, at, type, data) VALUES (?, ?, ?, ?, ?)').run(seq, id, at, type, JSON.stringify(data));
+    this.#db
+      .prepare('INSERT INTO event (job, id, at, type, data) VALUES (?, ?, ?, ?, ?)')
+      .run(seq, id, at, type, JSON.stringify(data ?? null));
     return { id, at };
   }
 

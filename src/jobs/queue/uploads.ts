@@ -1,10 +1,10 @@
 /** Files that callers have sent for their jobs: data of theirs, under ids, each seen by its owner alone. Nothing of them names a path. */
 import { randomBytes } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
-import { makeFolder } from '../../files.js';
+import { makeFolder, unwritable } from '../../files.js';
 import type { JobStore, Upload } from './store.js';
 
 /** Of one owner, together. */
@@ -43,28 +43,46 @@ export class Uploads {
     return upload;
   }
 
-  /** Undefined where there is none of this owner's. */
+  /** Undefined where there is none of this owner's, or somebody took the file away. */
   get(owner: string, id: string): Upload | undefined {
-    const found = this.#store.upload(id);
-    return found?.owner === owner ? found : undefined;
+    const found = this.#sent(owner, id);
+    return found !== undefined && this.#isHere(found) ? found : undefined;
   }
 
   /** Newest first. */
   list(owner: string): Upload[] {
-    return this.#store.uploads(owner);
+    return this.#store.uploads(owner).filter((each) => this.#isHere(each));
   }
 
   pathOf(owner: string, id: string): string | null {
     const found = this.get(owner, id);
-    return found === undefined ? null : path.join(this.#folder, found.file);
+    return found === undefined ? null : this.#pathOf(found);
   }
 
-  /** Whether there was one. */
+  /** Whether there was one. @throws IsoproError WRITE_FAILED */
   remove(owner: string, id: string): boolean {
-    const file = this.pathOf(owner, id);
-    if (file === null) return false;
+    const found = this.#sent(owner, id);
+    if (found === undefined) return false;
+    const file = this.#pathOf(found);
+    try {
+      rmSync(file, { force: true, recursive: true }); // whatever was put in its place goes with it
+    } catch (cause) {
+      throw unwritable(file, cause);
+    }
     this.#store.removeUpload(id);
-    rmSync(file, { force: true });
     return true;
+  }
+
+  #sent(owner: string, id: string): Upload | undefined {
+    const found = this.#store.upload(id);
+    return found?.owner === owner ? found : undefined;
+  }
+
+  #pathOf({ file }: Upload): string {
+    return path.join(this.#folder, file);
+  }
+
+  #isHere(upload: Upload): boolean {
+    return statSync(this.#pathOf(upload), { throwIfNoEntry: false })?.isFile() === true;
   }
 }

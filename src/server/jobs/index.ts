@@ -77,7 +77,7 @@ export async function addJobs(
     if (queue instanceof IsoproError) throw queue;
     return queue;
   };
-  addJobRoutes(app, opened);
+  addJobRoutes(app, opened, report);
   addSimulationRoutes(app, opened);
   addFileRoutes(app, opened);
   addFineTuningRoutes(app, () => ({ queue: opened(), models: fineTuned!, base: base.name }));

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { hasEndedAs, JOB_STATES, type Job, type JobEvent } from '../../jobs/queue/job.js';
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
 import { IsoproError } from '../../errors.js';
-import { invalid, RequestFailure } from '../failures.js';
+import { DEFECT, failureOf, invalid, RequestFailure } from '../failures.js';
 import type { Caller } from '../keys.js';
 
 const TRAIN = { config: { scope: 'train' } } as const;
@@ -81,7 +81,7 @@ const withName = ({ default: _, properties, ...of }: JsonForm, served: string): 
 });
 
 /** @param opened gives the queue, or throws why there is none */
-export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue): void {
+export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue, report: (error: unknown) => void): void {
   const app = instance.withTypeProvider<ZodTypeProvider>();
 
   app.get('/api/jobs/kinds', TRAIN, ({ caller }) => {
@@ -128,7 +128,7 @@ export function addJobRoutes(instance: FastifyInstance, opened: () => JobQueue):
     const last = eventId.safeParse(request.headers['last-event-id']);
     const from = last.success ? last.data : (after ?? 0);
     if (request.headers.accept?.includes('text/event-stream') === true)
-      return streamEvents(reply, (signal) => queue.follow(id, from, signal));
+      return streamEvents(reply, (signal) => queue.follow(id, from, signal), report);
     const { events, hasMore } = queue.events(id, from, limit);
     return { data: events, hasMore };
   });
@@ -178,31 +178,42 @@ export function addSimulationRoutes(instance: FastifyInstance, opened: () => Job
   );
 }
 
-/** Aborted when whoever asked has gone. */
-export function goneWith(reply: FastifyReply): AbortSignal {
+/** Aborted when whoever asked has gone, or had gone before. */
+export function goneWith({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController();
-  reply.raw.once('close', () => gone.abort());
+  if (raw.closed || raw.destroyed) gone.abort();
+  else raw.once('close', () => gone.abort());
   return gone.signal;
 }
 
 const textOf = (event: JobEvent): string => `id: ${event.id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 
-/** Server-sent events, with a comment now and then where nothing happens. */
-function streamEvents(reply: FastifyReply, follow: (signal: AbortSignal) => AsyncGenerator<JobEvent, void, undefined>): FastifyReply {
+/** Server-sent events, with a comment now and then where nothing happens; where a fault ends them the last one says which. */
+function streamEvents(
+  reply: FastifyReply,
+  follow: (signal: AbortSignal) => AsyncGenerator<JobEvent, void, undefined>,
+  report: (error: unknown) => void,
+): FastifyReply {
   const signal = goneWith(reply);
+  const failed = (error: unknown): { failure: RequestFailure } => {
+    const failure = failureOf(error) ?? DEFECT;
+    if (failure === DEFECT) report(error);
+    return { failure };
+  };
   async function* texts(): AsyncGenerator<string, void, undefined> {
     const events = follow(signal);
-    let next = events.next();
+    let next = events.next().catch(failed);
     yield ': \n\n'; // the head is sent at once
     while (true) {
       let timer: NodeJS.Timeout | undefined;
       const silence = new Promise<null>((resolve) => (timer = setTimeout(() => resolve(null), ALIVE_MS)));
       const heard = await Promise.race([next, silence]).finally(() => clearTimeout(timer));
       if (heard === null) yield ': \n\n';
+      else if ('failure' in heard) return yield `event: error\ndata: ${JSON.stringify(heard.failure.body)}\n\n`;
       else if (heard.done === true) return;
       else {
         yield textOf(heard.value);
-        next = events.next();
+        next = events.next().catch(failed);
       }
     }
   }
