@@ -33,6 +33,24 @@ function otherThanFile(status: Stats, pipes: boolean): string | null {
   return status.isDirectory() ? 'is a folder' : status.isFIFO() || status.isSocket() ? 'is a pipe' : 'is a device';
 }
 
+/** False of what the system does not tell of, too, such as links in a circle. */
+export function isFile(place: string): boolean {
+  try {
+    return statSync(place).isFile();
+  } catch {
+    return false;
+  }
+}
+
+/** As isFile. */
+export function isFolder(place: string): boolean {
+  try {
+    return statSync(place).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
 function whyUnreadable(file: string, pipes: boolean): string | null {
   try {
     const other = otherThanFile(statSync(file), pipes);

@@ -315,6 +315,7 @@ export class Trainer {
    */
   async rollbackTo(snapshot: Uint8Array): Promise<void> {
     await settled(this.#native.loadState(checked(bytes, snapshot, 'snapshot')));
+    this.#stats = undefined; // they are of another state
     await this.#refresh();
   }
 

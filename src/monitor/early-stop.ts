@@ -29,6 +29,7 @@ export class EarlyStop implements Rule {
       const best = Math.min(...this.#losses.slice(-patience));
       return { side: best >= bar ? 'plateau' : 'none', value: best, threshold: bar, reading: true, warm: true };
     }
+    if (iteration.steps.length === 0) return NOTHING; // an adapter that no step has changed is no evidence
     this.#evaluations.push(heldOut);
     const recent = this.#evaluations.slice(-patience);
     const changes = recent.map(({ verdicts }) => compared(recent[0]!.best, verdicts, iteration.iteration));

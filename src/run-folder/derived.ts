@@ -54,8 +54,8 @@ export class RolloutTally {
   readonly #counts = new Map<number, Map<string, TierCounts>>();
   /** Those for the replay buffer. */
   readonly #buffered = new Map<number, Map<string, number>>();
-  /** Kinds of verdict by problem. */
-  readonly #groups = new Map<number, Map<string, Set<string>>>();
+  /** By problem: kinds of verdict, and whether something of it is trained on. */
+  readonly #groups = new Map<number, Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>>();
   /** By iteration. */
   readonly #refused = new Map<number, Map<string, number>>();
 
@@ -69,9 +69,12 @@ export class RolloutTally {
       const refused = this.#refused.get(iteration) ?? new Map<string, number>();
       this.#refused.set(iteration, refused.set(admission, (refused.get(admission) ?? 0) + 1));
     }
-    const groups = this.#groups.get(iteration) ?? new Map<string, Set<string>>();
+    const groups = this.#groups.get(iteration) ?? new Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>();
     this.#groups.set(iteration, groups);
-    groups.set(problemId, (groups.get(problemId) ?? new Set()).add(kind));
+    const group = groups.get(problemId) ?? { kinds: new Set(), isTrainedOn: false };
+    group.kinds.add(kind);
+    group.isTrainedOn ||= isTrainedOn(admission);
+    groups.set(problemId, group);
   }
 
   /** What training takes although nobody sampled it: it has no verdict to count. */
@@ -114,10 +117,15 @@ export class RolloutTally {
     return this.#counts.get(iteration) ?? new Map();
   }
 
-  /** Part of an iteration's groups in which some samples passed and some failed; null where nothing was sampled. */
+  /**
+   * Part of an iteration's groups that tell something: some samples passed and some failed, or something is trained on, as where all
+   * passed, or scores are the reward; null where nothing was sampled.
+   */
   informative(iteration: number): number | null {
     const groups = [...(this.#groups.get(iteration)?.values() ?? [])];
-    return groups.length === 0 ? null : groups.filter((kinds) => kinds.has('pass') && kinds.has('fail')).length / groups.length;
+    return groups.length === 0
+      ? null
+      : groups.filter((group) => group.isTrainedOn || (group.kinds.has('pass') && group.kinds.has('fail'))).length / groups.length;
   }
 
   /** Rollouts that a buffer with room for so many of each tier keeps after an iteration. */

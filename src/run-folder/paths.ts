@@ -1,8 +1,7 @@
-import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
-import { makeFolder } from '../files.js';
+import { isFile, isFolder, makeFolder } from '../files.js';
 
 /** Where the parts of a run lie in its folder. */
 export interface RunPaths {
@@ -59,11 +58,4 @@ export function makeRunFolder(folder: string): RunPaths {
   return paths;
 }
 
-/** False of what the system does not tell of, such as links in a circle. */
-export function isRunFolder(folder: string): boolean {
-  try {
-    return statSync(folder).isDirectory() && statSync(runPaths(folder).manifest).isFile();
-  } catch {
-    return false;
-  }
-}
+export const isRunFolder = (folder: string): boolean => isFolder(folder) && isFile(runPaths(folder).manifest);

@@ -264,6 +264,7 @@ test('while nothing can be written a job is what it has become, and is begun onc
     while (queue.get(done.id)!.state !== 'succeeded') await sleep(20);
     expect(queue.cancel(done.id)).toMatchObject({ state: 'succeeded', result: { secrets: {} } });
     expect(queue.list({ limit: 1 }).jobs).toMatchObject([{ state: 'succeeded' }]);
+    expect(queue.list({ limit: 1, state: 'running' }).jobs).toEqual([]);
     expect(() => queue.pause(done.id)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
     jest.restoreAllMocks();
     const states = await until(queue, done.id, isState('succeeded'));

@@ -63,6 +63,8 @@ describe('the buffer as a view of the rollouts stream', () => {
     ]);
     expect(buffer.tally.of(1).get('A')).toEqual({ sampled: 3, passed: 1, failed: 1, undecided: 1, admitted: 1 });
     expect(buffer.tally.informative(1)).toBe(1);
+    const unmixed = bufferOf(10, records(1, 'A', 1, ['pass', 'pass']), records(1, 'A', 2, ['fail', 'fail']));
+    expect(unmixed.tally.informative(1)).toBe(0.5); // where all passed, there is something to train on
     expect(buffer.composition()).toEqual({ A: 1, B: 1 });
   });
 

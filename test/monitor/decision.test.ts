@@ -167,6 +167,11 @@ describe('policies', () => {
       },
     ],
   ];
+  test('scripted doubles a batch of one sequence too', async () => {
+    const [decision] = await decided(scripted, [evaluation(4, { R2: 'high' })], { ...settings, batchSize: 1 });
+    expect(decision!.edit).toEqual([{ op: 'set_batch', from: 1, to: 2 }]);
+  });
+
   test.each(sides)('scripted answers %s %s as the playbook says', async (rule, side, expected) => {
     const decisions = await decided(scripted, [evaluation(4, { [rule]: side })], settings);
     expect(decisions).toHaveLength(1);

@@ -334,6 +334,18 @@ describe('LoRA traps and readings that are none', () => {
     expect(evaluations.map(({ advisories }) => advisories.length)).toEqual([0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
   });
 
+  test('evaluations of an adapter that no step has changed end no run, and those after the first step count as before', () => {
+    const flat = (stepsFrom: number) =>
+      history(12, (each, i) => ({
+        ...each,
+        heldOut: heldOut(20, 20),
+        ...(i < stepsFrom ? { steps: [], informativeGroupFraction: 0 } : {}),
+      }));
+    const { patience } = DEFAULT_RULES.r3;
+    expect(firing(flat(12), 'R3')).toEqual([]);
+    expect([firing(flat(0), 'R3')[0], firing(flat(3), 'R3')[0]]).toEqual([patience - 1, patience + 2]); // the first is 0;
+  });
+
   test('a drop from 1e-2 to 1e-7 of the median fires at the fifth bad reading, as log smoothing says', () => {
     // log10 EMA: -2 - 5 (1 - 0.7^k) is below -3 from the first bad reading on (k = 1: -3.5), so persistence decides: the third
     const iterations = history(14, (each, i) =>

@@ -1,5 +1,5 @@
 /** Fine-tuning with OpenAI's own client: files, jobs with examples and with a grader, and the model that comes of them. */
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import OpenAI, { toFile } from 'openai';
@@ -146,6 +146,9 @@ test('a file that was taken away under the server is none, and what lies in its 
   const client = clientOf(ANN);
   const { id } = await upload(client, '{"a": 1}\n');
   const file = path.join(runs, '.jobs', 'files', `${id}.jsonl`);
+  rmSync(file);
+  symlinkSync(path.basename(file), file); // to itself
+  expect((await client.files.list()).data.map((each) => each.id)).not.toContain(id);
   rmSync(file);
   mkdirSync(path.join(file, 'within'), { recursive: true });
   await expect(client.files.content(id)).rejects.toMatchObject({ status: 404 });

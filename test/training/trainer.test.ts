@@ -334,7 +334,9 @@ describe('state', () => {
     expect((await importer.evaluate(batch)).loss).toBeCloseTo(loss, 6);
     await run(trainer, 2, 3);
     await trainer.recycleDirections('blk.0.attn_q', [0, 1]);
+    expect(trainer.stats).toBeDefined();
     await trainer.rollbackTo(snapshot);
+    expect(trainer.stats).toBeUndefined(); // they are of the state that was left
     expect((await trainer.evaluate(batch)).loss).toBe(loss);
     expect(Buffer.from(await trainer.snapshot()).equals(snapshot)).toBe(true);
 

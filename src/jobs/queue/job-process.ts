@@ -139,7 +139,9 @@ export class JobProcess {
     const [code, signal, failure] = await new Promise<[number | null, NodeJS.Signals | null, Error | null]>((resolve) => {
       child.on('error', (error) => this.pid === null && resolve([null, null, error]));
       child.once('exit', () => {
-        const drained = setTimeout(() => [child.stdout!, child.stderr!].forEach((pipe) => pipe.destroy()), DRAIN_MS);
+        const pipes = [child.stdout!, child.stderr!];
+        // what had arrived before the time was over is read first, however long this thread was held up
+        const drained = setTimeout(() => setImmediate(() => pipes.forEach((pipe) => pipe.destroy())), DRAIN_MS);
         child.once('close', () => clearTimeout(drained));
       });
       child.once('close', (exitCode, by) => resolve([exitCode, by, null]));

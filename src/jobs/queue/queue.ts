@@ -220,7 +220,8 @@ export class JobQueue {
 
   list(filter: JobFilter): { readonly jobs: Job[]; readonly hasMore: boolean } {
     const { jobs, hasMore } = this.#store.list(filter);
-    return { jobs: jobs.map((job) => this.#asItIs(job)), hasMore };
+    const asTheyAre = jobs.map((job) => this.#asItIs(job));
+    return { jobs: asTheyAre.filter(({ state }) => filter.state === undefined || state === filter.state), hasMore };
   }
 
   events(id: string, after: number, limit: number): { readonly events: JobEvent[]; readonly hasMore: boolean } {

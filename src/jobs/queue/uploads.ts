@@ -1,10 +1,10 @@
 /** Files that callers have sent for their jobs: data of theirs, under ids, each seen by its owner alone. Nothing of them names a path. */
 import { randomBytes } from 'node:crypto';
-import { rmSync, statSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
-import { makeFolder, unwritable } from '../../files.js';
+import { isFile, makeFolder, unwritable } from '../../files.js';
 import type { JobStore, Upload } from './store.js';
 
 /** Of one owner, together. */
@@ -37,9 +37,14 @@ export class Uploads {
     const id = `file-${randomBytes(12).toString('hex')}`;
     makeFolder(this.#folder, 0o700);
     const name = `${id}${extension}`;
-    await writeFileAtomically(path.join(this.#folder, name), [bytes]);
     const upload = { id, owner, filename, purpose, bytes: bytes.length, createdAt: new Date().toISOString(), file: name };
-    this.#store.addUpload(upload);
+    await writeFileAtomically(this.#pathOf(upload), [bytes]);
+    try {
+      this.#store.addUpload(upload);
+    } catch (error) {
+      rmSync(this.#pathOf(upload), { force: true }); // nobody would find it
+      throw error;
+    }
     return upload;
   }
 
@@ -83,6 +88,6 @@ export class Uploads {
   }
 
   #isHere(upload: Upload): boolean {
-    return statSync(this.#pathOf(upload), { throwIfNoEntry: false })?.isFile() === true;
+    return isFile(this.#pathOf(upload));
   }
 }

@@ -20,7 +20,7 @@ const maxNorm = z.number().positive().max(1e6);
 
 const PARAMETERS = {
   set_lr: { from: learningRate, to: learningRate },
-  set_batch: { from: z.number().int().min(1), to: z.number().int().min(8).max(65_536) },
+  set_batch: { from: z.number().int().min(1), to: z.number().int().min(1).max(65_536) },
   set_clip: { maxNorm },
   lr_mult: { module, factor },
   raise_precision: { adamEps: z.number().positive().max(1e-3) },

@@ -70,7 +70,7 @@ export const LORA: Watched<LoraTypes> = {
         tokens: { form: 'number', what: 'labelled tokens' },
         clipFraction: { form: 'number', what: 'share of labelled tokens whose ratio was clipped' },
         klToReference: { form: 'number', what: 'mean KL to the reference, nats a token' },
-        oldPolicyGap: { form: 'number', what: 'mean |log p - log p of the sampler|, nats a token', absent: 0 },
+        oldPolicyGap: { form: 'number', what: 'mean |log p - log p before the iteration’s steps|, nats a token', absent: 0 },
       },
       module: {
         pairGradNorm: { form: 'number', what: 'sqrt(||gA||^2 + ||gB||^2)' },

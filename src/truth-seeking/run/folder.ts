@@ -1,6 +1,5 @@
 /** The folder of a run: what determines it, in truth.json, and its signed log. */
 import { hash } from 'node:crypto';
-import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../../canonical-json.js';
@@ -8,7 +7,7 @@ import { dictionaryOf } from '../../dictionary.js';
 import { durable } from '../../durable.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
-import { makeFolder, readText } from '../../files.js';
+import { isFile, isFolder, makeFolder, readText } from '../../files.js';
 import { Domains, isOwnDomain } from '../domains/own.js';
 import { isRunId } from '../../log/checkpoint.js';
 import { LogReader } from '../../log/read.js';
@@ -59,9 +58,7 @@ export const truthPaths = (folder: string): TruthPaths => ({
   lock: join(folder, 'lock.sqlite'),
 });
 
-export const isTruthRun = (folder: string): boolean =>
-  statSync(folder, { throwIfNoEntry: false })?.isDirectory() === true &&
-  statSync(truthPaths(folder).manifest, { throwIfNoEntry: false })?.isFile() === true;
+export const isTruthRun = (folder: string): boolean => isFolder(folder) && isFile(truthPaths(folder).manifest);
 
 /** The same for the same run on every machine. */
 export const startDigest = (of: TruthStart): string => hash('sha256', canonicalJson(of as unknown as Json));
