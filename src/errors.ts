@@ -84,7 +84,7 @@ export const ERRORS = {
     'Raise the limit named above (`ulimit -u` for threads, `ulimit -n` for open files) or end other programs; --threads 1 needs the ' +
     'fewest threads.',
   TASK_INVALID: 'Correct the member of the task named above; `docs/tasks.md` lists what a task must have.',
-  TASK_TIMEOUT: 'Make the task code faster: each call may take 5 seconds.',
+  TASK_TIMEOUT: 'Make the member named above faster: each call may take 5 seconds.',
   TASK_UNKNOWN:
     'Use a task from `isopro-native tasks list`, the path of a .js or .ts file that exports one or of .jsonl or .csv data, or ' +
     'python:MODULE[:NAME].',

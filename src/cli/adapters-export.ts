@@ -2,7 +2,7 @@ import { ADAPTER_FORMATS, convertAdapter } from '../engine/adapter-files.js';
 import { resolveModel } from '../engine/model-files.js';
 import { nameAdapter, requireBase } from '../report/named-adapter.js';
 import { defineCommand } from './command.js';
-import { print, printJson } from './output.js';
+import { print, printJson, UsageError } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
 export const adaptersExportCommand = defineCommand({
@@ -25,6 +25,7 @@ export const adaptersExportCommand = defineCommand({
         default: 'peft' as const,
         describe: 'gguf: a file; peft: a folder with adapter_model.safetensors and adapter_config.json',
       })
+      .option('peft', { type: 'boolean', describe: 'the same as --format peft' })
       .option('out', {
         type: 'string',
         demandOption: true,
@@ -41,7 +42,9 @@ export const adaptersExportCommand = defineCommand({
         'for PeftModel.from_pretrained',
       )
       .example('$0 adapters export mine --model qwen2.5-3b --format gguf --out mine.gguf', 'a PEFT adapter for llama.cpp'),
-  handler: async ({ adapter, model, format, out, baseModel, json, ...flags }) => {
+  handler: async ({ adapter, model, format, peft, out, baseModel, json, ...flags }) => {
+    if (peft === true && format !== 'peft')
+      throw new UsageError(`--peft is --format peft: leave one of --peft and --format ${format} out.`);
     const found = await nameAdapter(adapter, registryOf(flags));
     const { path } = await resolveModel(model, { download: false });
     await requireBase(found, path);

@@ -19,6 +19,7 @@ import {
 } from './calibration.js';
 import { withQuestions } from './asked.js';
 import { wholeSets } from './evaluation-set.js';
+import { longestReference } from './longest-reference.js';
 import { HeldOutProblems } from './held-out-problems.js';
 
 export interface CalibrationOptions {
@@ -57,7 +58,8 @@ export interface Calibration {
 export async function calibrate(model: Model, task: OpenTask, options: CalibrationOptions): Promise<Calibration> {
   const { problems, samples, seed, style, maxTokens, maxSequences, adapter, signal, onProgress } = options;
   const chosen = options.tiers?.map((id) => findTier(task.id, task.tiers, id)) ?? task.tiers.filter(({ trains }) => trains);
-  const excluded = new HeldOutProblems(await wholeSets(task), { model, task, style });
+  const held = await wholeSets(task);
+  const excluded = new HeldOutProblems(held, { model, task, style });
   const backend = localBackend(model);
   const asked: Problem[] = [];
   const groups: CalibrationGroup[] = [];
@@ -97,7 +99,12 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
     seconds += took;
   }
   const failures = await withQuestions(tally.failures, task, asked, style);
-  const { reasons, ...recommendation } = recommend(tiers, groups, samples, maxTokens, options.unshown);
+  const { reasons, ...recommendation } = recommend(tiers, groups, {
+    samples,
+    maxTokens,
+    longestReference: await longestReference(model, task, [...asked, ...held], style),
+    unshown: options.unshown ?? null,
+  });
   const recommended = { ...recommendation, reasons: [...reasons, ...leftOut(task.tiers, chosen)] };
   return { tiers, recommended, failures, replies: done, seconds };
 }

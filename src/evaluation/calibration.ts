@@ -33,9 +33,9 @@ export const calibrationSample = ({ judgement, rollout, earlier }: JudgedReply):
 
 /**
  * `learn`: groups with passes and failures are common enough. Otherwise a loop learns little there: `solved`, where most replies pass
- * already; `too hard`, where hardly one does.
+ * already; `too hard`, where hardly one does. `unknown`: no problem has all its verdicts.
  */
-export type Advice = 'learn' | 'solved' | 'too hard';
+export type Advice = 'learn' | 'solved' | 'too hard' | 'unknown';
 
 export interface TierCalibration {
   readonly tier: string;
@@ -44,6 +44,8 @@ export interface TierCalibration {
   readonly problems: number;
   /** Samples without a verdict, of all problems. */
   readonly none: number;
+  /** Samples that came to an end. */
+  readonly replies: number;
   /** A reply passes. */
   readonly passAt1: PassAtKEstimate;
   /** One of all samples of a problem passes. */
@@ -116,10 +118,15 @@ export function calibrateTier(
   const tokens = replies.flatMap((sample) => (sample.tokens === null ? [] : [sample.tokens]));
   const passAt1 = shares((group) => passAtK(decided(group).length, passes(group), 1));
   const mixed = shares((group) => mixedAtK(decided(group).length, passes(group), samples));
+  const advice = (): Advice => {
+    if (mixed.mean === null || passAt1.mean === null) return 'unknown';
+    return mixed.mean >= LEAST_MIXED ? 'learn' : passAt1.mean >= MOSTLY ? 'solved' : 'too hard';
+  };
   return {
     tier,
     trains,
     problems: groups.length,
+    replies: replies.length,
     none: own.reduce((sum, group) => sum + group.samples.length - decided(group).length, 0),
     passAt1,
     passAtAll: shares((group) => passAtK(decided(group).length, passes(group), samples)),
@@ -128,7 +135,7 @@ export function calibrateTier(
     truncated: mean(replies.map(({ finish }) => Number(finish === 'length'))),
     tokensPerReply: mean(tokens),
     repliesPerSecond: seconds === null || seconds <= 0 ? null : replies.length / seconds,
-    advice: (mixed.mean ?? 0) >= LEAST_MIXED ? 'learn' : (passAt1.mean ?? 0) >= MOSTLY ? 'solved' : 'too hard',
+    advice: advice(),
   };
 }
 
@@ -147,29 +154,61 @@ const SHOW: Readonly<Record<Unshown, string>> = {
   problems: `where the task has solved examples, first show them: ${SHOWING.problems}`,
 };
 
-/**
- * @param maxTokens that a reply was allowed
- * @param unshown what could be shown solved before a question, and was not
- */
-export function recommend(
-  tiers: readonly TierCalibration[],
-  all: readonly CalibrationGroup[],
-  samples: number,
-  maxTokens: number,
-  unshown: Unshown | null = null,
-): Recommendation {
+/** What a calibration was made with, and what is known of its task. */
+export interface Calibrated {
+  /** Of each problem. */
+  readonly samples: number;
+  /** That a reply was allowed. */
+  readonly maxTokens: number;
+  /** Tokens of the longest right reply that the task knows, held-out tiers included; null where it knows none. */
+  readonly longestReference: number | null;
+  /** What could be shown solved before a question, and was not. */
+  readonly unshown?: Unshown | null;
+}
+
+const percent = (share: number | null): string => `${(100 * (share ?? 0)).toFixed(0)} %`;
+const inSteps = (tokens: number): number => Math.ceil(tokens / TOKEN_STEP) * TOKEN_STEP;
+
+function standing({ tier, advice, mixed, none, replies }: TierCalibration): string {
+  if (advice !== 'unknown') return `${tier} is ${advice}: ${percent(mixed.mean)} of its groups are mixed`;
+  return none > 0
+    ? `${tier} is unknown: the verifier gave no verdict on ${none} of ${replies} replies`
+    : `${tier} is unknown: of no problem all replies came to an end`;
+}
+
+/** What to do where no tier is worth training on. */
+function instead(trained: readonly TierCalibration[], { maxTokens, unshown = null, ...rest }: Calibrated): string {
+  const undecided = trained.filter(({ advice }) => advice === 'unknown');
+  if (undecided.length === trained.length)
+    return undecided.some(({ none }) => none > 0)
+      ? 'what there is to learn from is not known: `tasks verify` says on which replies the verifier does not decide'
+      : 'what there is to learn from is not known: `tasks calibrate` takes the time that it needs';
+  const none = 'no tier has enough mixed groups to learn from: ';
+  const decidedTiers = trained.filter(({ advice }) => advice !== 'unknown');
+  const solved = decidedTiers.every(({ advice }) => advice === 'solved');
+  const show = unshown === null || solved ? '' : `${SHOW[unshown]}. Else `;
+  const most = Math.max(...trained.map(({ truncated }) => truncated ?? 0));
+  if (most >= MOSTLY)
+    return (
+      `${none}${percent(most)} of a tier's replies are cut off at ${maxTokens} tokens, and what was to follow is not known: ${show}` +
+      `allow more, such as ${moreTokens({ maxTokens, ...rest })}`
+    );
+  return `${none}${show}take ${solved ? 'harder problems' : 'easier problems, or a larger model'}`;
+}
+
+const moreTokens = ({ maxTokens, longestReference }: Calibrated): number => Math.max(2 * maxTokens, inSteps(longestReference ?? 0));
+
+export function recommend(tiers: readonly TierCalibration[], all: readonly CalibrationGroup[], calibrated: Calibrated): Recommendation {
+  const { samples, maxTokens, longestReference } = calibrated;
   const trained = tiers.filter(({ trains }) => trains);
   if (trained.length === 0) return { tiers: [], settings: null, reasons: ['none of these tiers is trained on'] };
   const learned = trained.filter(({ advice }) => advice === 'learn');
-  const percent = (share: number | null): string => `${(100 * (share ?? 0)).toFixed(0)} %`;
-  const reasons = trained
-    .filter(({ advice }) => advice !== 'learn')
-    .map(({ tier, advice, mixed, problems }) =>
-      problems === 0 ? `${tier}: no problem has all its verdicts` : `${tier} is ${advice}: ${percent(mixed.mean)} of its groups are mixed`,
-    );
+  const reasons = trained.filter(({ advice }) => advice !== 'learn').map(standing);
   for (const { tier, format, truncated } of trained)
     if (format.mean !== null && format.mean < MOSTLY && (truncated ?? 0) < MOSTLY)
       reasons.push(`${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`);
+  if ((longestReference ?? 0) > maxTokens)
+    reasons.push(`right replies have up to ${longestReference} tokens, and ${maxTokens} were allowed`);
   if (learned.length === 0) {
     const few = trained.filter(
       ({ advice, mixed, problems }) => advice === 'too hard' && problems < ENOUGH_PROBLEMS && (mixed.high ?? 0) >= LEAST_MIXED,
@@ -179,17 +218,7 @@ export function recommend(
         `${few[0]!.problems} problems a tier are few to say so: up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
           'the groups may be mixed; `tasks calibrate` tries 64',
       );
-    const show = unshown === null || trained.every(({ advice }) => advice === 'solved') ? '' : `${SHOW[unshown]}. Else `;
-    const cut = trained.filter(({ truncated }) => (truncated ?? 0) >= MOSTLY);
-    if (cut.length > 0) {
-      const most = percent(Math.max(...cut.map(({ truncated }) => truncated!)));
-      const allow =
-        `${most} of a tier's replies are cut off at ${maxTokens} tokens, and what was to follow is not known: ${show}` +
-        `allow more, such as ${2 * maxTokens}`;
-      return { tiers: [], settings: null, reasons: [...reasons, `no tier has enough mixed groups to learn from: ${allow}`] };
-    }
-    const easier = trained.every(({ advice }) => advice === 'solved') ? 'harder problems' : 'easier problems, or a larger model';
-    return { tiers: [], settings: null, reasons: [...reasons, `no tier has enough mixed groups to learn from: ${show}take ${easier}`] };
+    return { tiers: [], settings: null, reasons: [...reasons, instead(trained, calibrated)] };
   }
   const names = learned.map(({ tier }) => tier);
   const groups = all.filter((group) => names.includes(group.tier) && decided(group).length >= samples);
@@ -202,15 +231,17 @@ export function recommend(
   );
   const cut = Math.max(...learned.map(({ truncated }) => truncated ?? 0));
   if (cut > CUT_OFF)
-    reasons.push(`up to ${percent(cut)} of a tier's replies are cut off at ${maxTokens} tokens: allow more, such as ${2 * maxTokens}`);
+    reasons.push(
+      `up to ${percent(cut)} of a tier's replies are cut off at ${maxTokens} tokens: allow more, such as ${moreTokens(calibrated)}`,
+    );
   const longest = ended.sort((a, b) => a - b)[Math.floor(0.99 * (ended.length - 1))];
-  const room = longest === undefined ? maxTokens : Math.ceil((ROOM * longest) / TOKEN_STEP) * TOKEN_STEP;
+  const room = longest === undefined ? maxTokens : Math.min(maxTokens, inSteps(ROOM * longest));
   return {
     tiers: names,
     settings: {
       samples: each,
       rollouts: Math.max(1, Math.min(Math.round(wanted / round), Math.floor(MOST_ROLLOUTS / round))) * round,
-      maxTokens: cut > CUT_OFF ? 2 * maxTokens : Math.min(maxTokens, room),
+      maxTokens: cut > CUT_OFF ? moreTokens(calibrated) : Math.max(room, inSteps(longestReference ?? 0)),
       ...(learned.length < trained.length ? { allocationFloor: LOW_FLOOR } : {}),
     },
     reasons,

@@ -31,7 +31,15 @@ const startHolder = (task: ThreadTask): Holder =>
     ? new PythonProcess(task.program, task.clockAhead)
     : startThread(new URL('./task-worker.js', import.meta.url), { resourceLimits: { maxOldGenerationSizeMb: MEMORY_LIMIT_MB } });
 
-export class CallTimeout extends Error {}
+export class CallTimeout extends Error {
+  /** @param loading the task itself, and not one of its members, took too long */
+  constructor(
+    message: string,
+    readonly loading: boolean,
+  ) {
+    super(message);
+  }
+}
 export class ThreadLost extends Error {}
 
 /** A user's code may post messages of its own from its thread, which are nothing to us. */
@@ -175,7 +183,8 @@ export class TaskThread {
         void this.#end(worker);
         settle(() => failed(failure));
       };
-      let timer = setTimeout(() => give(new CallTimeout(`${tooLate(limit.seconds)}${worker.tookBeside ?? ''}`)), limit.ms);
+      const tooLong = (): CallTimeout => new CallTimeout(`${tooLate(limit.seconds)}${worker.tookBeside ?? ''}`, method === 'load');
+      let timer = setTimeout(() => give(tooLong()), limit.ms);
       const abort = (): void => {
         worker.postMessage({ abort: call } satisfies WorkerAbort);
         clearTimeout(timer);

@@ -37,8 +37,14 @@ export interface UserTaskOptions {
   readonly clockAhead?: number;
 }
 
+const LOADS_TOO_LONG =
+  'Let the task read and compute less while it is loaded, such as when it is first asked; where other programs keep the machine busy, ' +
+  'try again.';
+
 /** Timeouts and crashes of a member other than the verifier are errors of the task. */
 function asError(path: string, member: string, error: unknown): unknown {
+  if (error instanceof CallTimeout && error.loading)
+    return new IsoproError('TASK_TIMEOUT', `${path} was not loaded: ${error.message}`, { remedy: LOADS_TOO_LONG });
   if (error instanceof CallTimeout) return new IsoproError('TASK_TIMEOUT', `${path}: member "${member}": ${error.message}`);
   if (error instanceof ThreadLost) return invalidMember(path, member, `brought its thread down: ${error.message}`);
   return error;

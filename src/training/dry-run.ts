@@ -10,6 +10,7 @@ import {
   type TierCalibration,
 } from '../evaluation/calibration.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
+import { longestReference } from '../evaluation/longest-reference.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
@@ -101,6 +102,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
   const calibrates = resolved.profile !== 'embedded';
   const problems = calibrates ? CALIBRATED_PROBLEMS : SAMPLED_PROBLEMS;
   const counts = new Map(tiers.map((tier) => [tier, problems]));
+  const held = calibrates ? await wholeSets(task) : [];
   const plan = inTurn(
     await planRollouts({
       task,
@@ -108,7 +110,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
       iteration: 0,
       counts,
       samples,
-      ...(calibrates ? { excluded: new HeldOutProblems(await wholeSets(task), { model, task, style }) } : {}),
+      ...(calibrates ? { excluded: new HeldOutProblems(held, { model, task, style }) } : {}),
     }),
   );
 
@@ -143,6 +145,9 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
   const promptLength = plan.length === 0 ? 0 : model.renderChat(await task.prompt(plan[0]!.problem, style)).tokenIds.length;
   if (episodes.length === 0) episodes.push(exchange(new Int32Array(promptLength), new Int32Array(Math.round(tokensPerReply))));
 
+  const asked = plan.map(({ problem }) => problem);
+  const reference = calibrates ? await longestReference(model, task, [...asked, ...held], style) : null;
+
   await model.releaseContext();
   const probes = episodes.slice(0, 8).map(trainSequence);
   const { layers } = await chooseLayers({ model, settings: resolved, probes });
@@ -173,7 +178,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
       layers,
       trainableParameters: parameters,
       rules: liveness(ruleConfigOf(settings), LORA.ruleSet, stepsPerIteration),
-      calibration: calibrates ? calibrationOf(task, plan, judged, resolved) : null,
+      calibration: calibrates ? calibrationOf(task, plan, judged, resolved, reference) : null,
       predicted: {
         minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
         sampledTokens,
@@ -209,10 +214,11 @@ function calibrationOf(
   plan: readonly PlannedProblem[],
   judged: readonly (readonly CalibrationSample[])[],
   settings: RunSettings,
+  longestReference: number | null,
 ): RunPlan['calibration'] {
   const { samples, maxTokens } = settings.sampling;
   const groups = plan.map(({ problem: { tier } }, i) => ({ tier, samples: judged[i]! }));
   const tiers = task.tiers.filter(({ trains }) => trains).map((tier) => calibrateTier(tier, groups, samples, null));
-  const recommended = recommend(tiers, groups, samples, maxTokens, unshownExamples(settings));
+  const recommended = recommend(tiers, groups, { samples, maxTokens, longestReference, unshown: unshownExamples(settings) });
   return { problems: CALIBRATED_PROBLEMS, samples, seconds: CALIBRATING_MS / 1000, tiers, recommended };
 }

@@ -15,10 +15,10 @@ const home = file('home');
 /** A closed port in the place of a package index, and nothing that pip might have kept. */
 const OFFLINE = { PIP_INDEX_URL: 'http://127.0.0.1:9/simple', PIP_RETRIES: '0', PIP_NO_CACHE_DIR: '1', PIP_CONFIG_FILE: '/dev/null' };
 
-function script(name: string, args: string[] = []): { status: number | null; stdout: string; stderr: string } {
+function script(name: string, args: string[] = [], place = home): { status: number | null; stdout: string; stderr: string } {
   return spawnSync(process.execPath, [fileURLToPath(new URL(`../../scripts/${name}.mjs`, import.meta.url)), ...args], {
     encoding: 'utf8',
-    env: { ...process.env, ...OFFLINE, ISOPRO_HOME: home },
+    env: { ...process.env, ...OFFLINE, ISOPRO_HOME: place },
   });
 }
 
@@ -57,5 +57,14 @@ test('other arguments are refused', () => {
     status: 1,
     stdout: '',
     stderr: expect.stringMatching(/^INVALID_ARGUMENT/),
+  });
+});
+
+test('a home that is a file is an error with a remedy', () => {
+  writeFileSync(file('taken'), '');
+  expect(script('real-model', [], file('taken'))).toMatchObject({
+    status: 1,
+    stdout: '',
+    stderr: expect.stringMatching(/^WRITE_FAILED: .*taken.* cannot be made or written: .*\nChoose a folder/),
   });
 });

@@ -1,6 +1,6 @@
 /**
  * Clients in Python that no one here wrote, unchanged, against the server: what they give is what the library gives. They run in one
- * virtual environment (scripts/python-clients.mjs), and where that cannot be had one line says so.
+ * virtual environment (scripts/python-environment.mjs), and where that cannot be had one line says so.
  */
 import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -16,7 +16,7 @@ import { ADMIN, adapterFile, asAdmin, closeAll, file, folder, reported, start, U
 
 const KEY = 'a-key-of-the-clients';
 const at = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
-const found = spawnSync(process.execPath, [at('../../scripts/python-clients.mjs')], { encoding: 'utf8' });
+const found = spawnSync(process.execPath, [at('../../scripts/python-environment.mjs'), 'clients'], { encoding: 'utf8' });
 if (found.status !== 0) console.warn(`skipped: the clients in Python did not run: ${found.stderr.trim()}`);
 const withPython = found.status === 0 ? describe : describe.skip;
 

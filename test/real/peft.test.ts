@@ -1,28 +1,32 @@
 /**
- * `adapters use --for transformers` of an adapter for a real model: `peft` on `transformers`, which read the base from the same GGUF, say
- * what we say. For `npm run test:full`, where Python has the packages (ISOPRO_PEFT_PYTHON names another interpreter than python3).
+ * `adapters export --peft` and `adapters use --for transformers` of an adapter for a real model: `peft` on `transformers`, which read the
+ * base from the same GGUF, say what we say. For `npm run test:full`, in a virtual environment (scripts/python-environment.mjs) or with the
+ * interpreter that ISOPRO_PEFT_PYTHON names; where there is neither, the last lines of `test:full` say so.
  */
 import { execFile, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, expect, test } from '@jest/globals';
 import { createTrainer, loadModel, mergeAdapter, prepareAdapter, type TrainSequence } from '../../src/index.js';
+import { runCli } from '../cli/run-cli.js';
 import { loadReal, PROMPTS, REAL_MODEL } from './real-model.js';
 
-const PYTHON = process.env.ISOPRO_PEFT_PYTHON ?? 'python3';
-const PACKAGES = ['torch', 'transformers', 'peft', 'gguf'];
-const check = `from importlib.util import find_spec as f; print(*[n for n in ${JSON.stringify(PACKAGES)} if f(n) is None])`;
-const found = process.env.ISOPRO_FULL === '1' ? spawnSync(PYTHON, ['-c', check], { encoding: 'utf8' }) : null;
-const missing =
-  found === null
-    ? 'it belongs to npm run test:full'
-    : found.status !== 0
-      ? `there is no ${PYTHON}`
-      : found.stdout.trim() === ''
-        ? null
-        : `${PYTHON} has no ${found.stdout.trim()}`;
+const environment = (): string => {
+  const made = spawnSync(process.execPath, ['scripts/python-environment.mjs', 'peft'], { encoding: 'utf8' });
+  if (made.status !== 0) throw new Error(made.stderr.trim());
+  return made.stdout.trim();
+};
+let PYTHON = '';
+let missing: string | null = null;
+if (process.env.ISOPRO_FULL !== '1') missing = 'it belongs to npm run test:full';
+else
+  try {
+    PYTHON = process.env.ISOPRO_PEFT_PYTHON || environment();
+  } catch (error) {
+    missing = (error as Error).message;
+  }
 if (missing !== null) console.warn(`skipping the test of an adapter in peft and transformers: ${missing}`);
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-peft-'));
@@ -70,7 +74,11 @@ for prompt in json.loads(sys.argv[2]):
     const plain = await replies(null);
     expect(ours.filter((text, i) => text !== plain[i]).length).toBeGreaterThan(10);
 
+    const exported = ['adapters', 'export', at('adapter.gguf'), '--model', REAL_MODEL, '--peft', '--out', at('exported')];
+    expect(await runCli(exported)).toMatchObject({ code: 0 });
     await prepareAdapter({ for: 'transformers', adapter: at('adapter.gguf'), model: REAL_MODEL, out: at('peft') });
+    const weights = (folder: string): Buffer => readFileSync(path.join(at(folder), 'adapter_model.safetensors'));
+    expect(weights('peft').equals(weights('exported'))).toBe(true);
     const args = ['-c', THEIRS, at('peft'), JSON.stringify(ASKED), String(TOKENS)];
     const { stdout } = await promisify(execFile)(PYTHON, args, { maxBuffer: 2 ** 26 });
     const theirs = stdout

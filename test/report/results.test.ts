@@ -42,6 +42,30 @@ test('the table of load is what results/load.json says (npm run measure:load)', 
   expect(text).toBe(load.withLoad(text, load.loadText(load.readLoad())));
 });
 
+const speed = (await import(path.join(project, 'scripts', 'measure-speed.mjs'))) as {
+  PAGE: string;
+  speedText: (speed: unknown) => string;
+  readSpeed: () => unknown;
+  withSpeed: (text: string, content: string) => string;
+};
+
+test('the tables of speed are what results/speed.json says (npm run measure:speed)', () => {
+  const text = readFileSync(path.join(project, speed.PAGE), 'utf8');
+  expect(text).toBe(speed.withSpeed(text, speed.speedText(speed.readSpeed())));
+});
+
+const baselines = (await import(path.join(project, 'scripts', 'measure-baselines.mjs'))) as {
+  PAGE: string;
+  baselinesTexts: (baselines: unknown) => Readonly<Record<string, string>>;
+  readBaselines: () => unknown;
+  withBaselines: (text: string, texts: Readonly<Record<string, string>>) => string;
+};
+
+test('the tables of trivial policies are what results/baselines.json says (npm run measure:baselines)', () => {
+  const text = readFileSync(path.join(project, baselines.PAGE), 'utf8');
+  expect(text).toBe(baselines.withBaselines(text, baselines.baselinesTexts(baselines.readBaselines())));
+});
+
 const committed = readResults();
 if (committed === null) console.warn('no folder results/: README has no tables to compare with');
 (committed === null ? test.skip : test).each(Object.entries(PAGES))(

@@ -5,7 +5,14 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { loadModel } from '../../src/engine/model.js';
 import { calibrate, type CalibrationOptions } from '../../src/evaluation/calibrate.js';
-import { calibrateTier, mixedAtK, recommend, type CalibrationGroup, type CalibrationSample } from '../../src/evaluation/calibration.js';
+import {
+  calibrateTier,
+  mixedAtK,
+  recommend,
+  type Calibrated,
+  type CalibrationGroup,
+  type CalibrationSample,
+} from '../../src/evaluation/calibration.js';
 import { wholeSets } from '../../src/evaluation/evaluation-set.js';
 import { dryRunText } from '../../src/cli/run-plan.js';
 import { openTask } from '../../src/tasks/open-task.js';
@@ -67,7 +74,7 @@ describe('a tier', () => {
   test('leaves a problem out of which a verdict is missing, and says how many are', () => {
     const found = calibrateTier(tier('A'), [group('A', 4), group('A', 7, { kind: 'none', formed: false })], 8, null);
     expect(found).toMatchObject({ problems: 1, none: 1, passAt1: { mean: 0.5, n: 1 }, format: { mean: 1 }, repliesPerSecond: null });
-    expect(calibrateTier(tier('A'), [], 8, 1)).toMatchObject({ problems: 0, passAt1: { mean: null }, advice: 'too hard' });
+    expect(calibrateTier(tier('A'), [], 8, 1)).toMatchObject({ problems: 0, passAt1: { mean: null }, advice: 'unknown' });
   });
 
   test.each([
@@ -80,10 +87,14 @@ describe('a tier', () => {
 });
 
 describe('what is recommended', () => {
-  const recommended = (groups: readonly CalibrationGroup[], held: readonly string[] = []): ReturnType<typeof recommend> => {
+  const recommended = (
+    groups: readonly CalibrationGroup[],
+    held: readonly string[] = [],
+    known: Partial<Calibrated> = {},
+  ): ReturnType<typeof recommend> => {
     const ids = [...new Set(groups.map((each) => each.tier))];
     const tiers = ids.map((id) => calibrateTier(tier(id, !held.includes(id)), groups, 8, 1));
-    return recommend(tiers, groups, 8, 512);
+    return recommend(tiers, groups, { samples: 8, maxTokens: 512, longestReference: null, ...known });
   };
 
   test('tiers with mixed groups, and a lower floor where others take part', () => {
@@ -110,6 +121,37 @@ describe('what is recommended', () => {
     expect(reasons).toEqual([expect.stringMatching(/cut off at 512 tokens: allow more, such as 1024$/)]);
   });
 
+  test('never fewer tokens than the longest right reply has, of a tier that is held out, too', () => {
+    const known = times(9, group('A', 4));
+    expect(recommended(known).settings).toMatchObject({ maxTokens: 32 });
+    expect(recommended(known, [], { longestReference: 75 }).settings).toMatchObject({ maxTokens: 96 });
+    const cut = recommended(known, [], { maxTokens: 20, longestReference: 75 });
+    expect(cut.settings).toMatchObject({ maxTokens: 96 });
+    expect(cut.reasons).toEqual(['right replies have up to 75 tokens, and 20 were allowed']);
+    const ended = times(9, group('A', 4, { finish: 'length', tokens: 20 }));
+    expect(recommended(ended, [], { maxTokens: 20, longestReference: 75 }).settings).toMatchObject({ maxTokens: 96 });
+    expect(recommended(ended, [], { maxTokens: 20, longestReference: 30 }).settings).toMatchObject({ maxTokens: 40 });
+  });
+
+  test('nothing of how hard a tier is on which the verifier does not decide', () => {
+    const undecided = times(9, group('A', 0, { kind: 'none' }));
+    expect(recommended(undecided)).toEqual({
+      tiers: [],
+      settings: null,
+      reasons: [
+        'A is unknown: the verifier gave no verdict on 72 of 72 replies',
+        expect.stringMatching(/^what there is to learn from is not known: `tasks verify`/),
+      ],
+    });
+    const beside = recommended([...undecided, ...times(9, group('B', 4))]);
+    expect([beside.tiers, beside.reasons.length]).toEqual([['B'], 1]);
+    const unended = times(9, { tier: 'A', samples: times(3, sample()) });
+    expect(recommended(unended).reasons).toEqual([
+      'A is unknown: of no problem all replies came to an end',
+      expect.stringMatching(/^what there is to learn from is not known: `tasks calibrate`/),
+    ]);
+  });
+
   test('more tokens first where every reply was cut off, and not easier problems', () => {
     const { tiers, settings, reasons } = recommended(times(9, group('A', 0, { finish: 'length', formed: false, tokens: 512 })));
     expect([tiers, settings]).toEqual([[], null]);
@@ -126,8 +168,8 @@ describe('what is recommended', () => {
     expect(hard.reasons.join('\n')).toMatch(/too hard[^]*0 % of the replies are well-formed[^]*easier problems/);
     expect(recommended(times(40, group('A', 0))).reasons.join('\n')).not.toContain('few to say so');
     expect(recommended(times(9, group('A', 8))).reasons.at(-1)).toContain('harder problems');
-    const shown = times(9, group('A', 0)).map((each) => each);
-    expect(recommend([calibrateTier(tier('A'), shown, 8, 1)], shown, 8, 16, 'rows').reasons.at(-1)).toMatch(
+    const shown = times(9, group('A', 0));
+    expect(recommended(shown, [], { unshown: 'rows' }).reasons.at(-1)).toMatch(
       /first show the model what an answer looks like: --examples 3 .* Else take easier problems/,
     );
     expect(recommended(times(9, group('A', 4)), ['A'])).toEqual({

@@ -488,6 +488,14 @@ export default defineTask<Sum, number>({
   });
 });
 
+(process.env.ISOPRO_FULL === '1' ? test : test.skip)('a file that hangs while it is loaded is told from a member that does', async () => {
+  await expect(load(write(`for (;;);${source()}`))).rejects.toMatchObject({
+    code: 'TASK_TIMEOUT',
+    message: expect.stringMatching(/was not loaded: it took longer than 60 seconds$/),
+    remedy: expect.stringContaining('while it is loaded'),
+  });
+});
+
 describe('a verifier that takes its time', () => {
   /** What happens depends on the answer; the verdict says in which thread, and how often this thread was told to stop. */
   const TIMED = {

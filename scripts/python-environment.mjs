@@ -1,19 +1,26 @@
-// `npm run --silent python-clients`: prints the path of a Python that has the clients of PACKAGES, and nothing else. It is the one of a
-// virtual environment in the home folder, which is made once, with pip.
-// Exit codes: 3 where a package cannot be fetched, 1 where Python is missing or has no venv; one message on stderr.
+// `npm run --silent python-environment clients|peft`: prints the path of a Python that has the packages of that name, and nothing else. It
+// is the one of a virtual environment in the home folder, which is made once, with pip.
+// Exit codes: 3 where a package cannot be fetched, 2 for another name, 1 where Python is missing or has no venv; one message on stderr.
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { homeFolder } from '../dist/src/engine/model-location.js';
 
-/** `trl` alone, without torch and the others that it trains with: its client of a server needs none of them. */
+/**
+ * `alone`: without what they depend on. `clients` ask a server, and trl's client of one needs nothing of what trl trains with. `peft` loads
+ * our adapters; on Linux torch brings CUDA along, some 5 GB in all.
+ */
 export const PACKAGES = {
-  whole: ['openai==3.54.0', 'langchain-openai==1.7.3', 'llm==0.36', 'requests==2.34.2', 'packaging==26.3'],
-  alone: ['trl==1.16.0'],
+  clients: {
+    whole: ['openai==3.54.0', 'langchain-openai==1.7.3', 'llm==0.36', 'requests==2.34.2', 'packaging==26.3'],
+    alone: ['trl==1.16.0'],
+  },
+  peft: { whole: ['torch==2.15.0', 'transformers==5.24.0', 'peft==0.21.2', 'gguf==0.19.0'], alone: [] },
 };
 const UNREACHABLE = 3;
-const PIP_MS = 300_000;
+const USAGE = 2;
+const PIP_MS = 1_800_000;
 
 class Failure extends Error {
   constructor(message, exitCode) {
@@ -29,9 +36,12 @@ function run(command, args, exitCode) {
 }
 
 /** @returns the interpreter's path; the folder is whole where it is there */
-function pythonOfClients() {
-  const named = createHash('sha256').update(JSON.stringify(PACKAGES)).digest('hex').slice(0, 12);
-  const folder = path.join(homeFolder(), 'python-clients', named);
+function pythonWith({ whole, alone }) {
+  const named = createHash('sha256')
+    .update(JSON.stringify([whole, alone]))
+    .digest('hex')
+    .slice(0, 12);
+  const folder = path.join(homeFolder(), 'python', named);
   const python = path.join(folder, process.platform === 'win32' ? 'Scripts/python.exe' : 'bin/python');
   const done = path.join(folder, 'complete');
   if (existsSync(done)) return python;
@@ -40,8 +50,8 @@ function pythonOfClients() {
   mkdirSync(path.dirname(folder), { recursive: true });
   run(process.env.ISOPRO_PYTHON || (process.platform === 'win32' ? 'python' : 'python3'), ['-m', 'venv', folder], 1);
   const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
-  run(python, [...pip, ...PACKAGES.whole], UNREACHABLE);
-  run(python, [...pip, '--no-deps', ...PACKAGES.alone], UNREACHABLE);
+  run(python, [...pip, ...whole], UNREACHABLE);
+  if (alone.length > 0) run(python, [...pip, '--no-deps', ...alone], UNREACHABLE);
   writeFileSync(`${done}.new`, '');
   renameSync(`${done}.new`, done);
   return python;
@@ -49,7 +59,10 @@ function pythonOfClients() {
 
 if (process.argv[1] === import.meta.filename) {
   try {
-    console.log(pythonOfClients());
+    const [name, ...rest] = process.argv.slice(2);
+    if (!Object.hasOwn(PACKAGES, name ?? '') || rest.length > 0)
+      throw new Failure(`python-environment takes one of ${Object.keys(PACKAGES).join(', ')} and nothing else`, USAGE);
+    console.log(pythonWith(PACKAGES[name]));
   } catch (error) {
     if (!(error instanceof Failure)) throw error;
     console.error(error.message);
