@@ -23,6 +23,8 @@ export interface SavedState {
 export class Learner {
   readonly trainer: Trainer;
   readonly boundaries: BoundaryCache;
+  /** Of the adapter's inputs. */
+  readonly dropout: number;
   readonly #model: Model;
   /** Of the adapter before any step; null where no iteration starts from it again. */
   readonly #untrained: Uint8Array | null;
@@ -30,6 +32,7 @@ export class Learner {
 
   private constructor(options: LearnerOptions, trainer: Trainer, untrained: Uint8Array | null) {
     this.trainer = trainer;
+    this.dropout = options.settings.layers.dropout;
     this.#untrained = untrained;
     this.boundaries = new BoundaryCache(trainer, options.settings.layers.boundaryMemory);
     this.#model = options.model;

@@ -152,6 +152,7 @@ export function createExecutor(learner: Learner, state: RunState): TrainerExecut
     [state.sound, state.best].find((each) => each?.adapterId === digest) ?? undefined;
   return new TrainerExecutor(learner.trainer, {
     inForce: state,
+    dropout: learner.dropout,
     loop: {
       setBatch: (sequences) => (state.batchSize = sequences),
       kept: (digest) => kept(digest)?.snapshot ?? undefined,

@@ -1,6 +1,6 @@
 /** The queue of jobs: order, ends, what outlives it, and what is wrong with its file. A small program stands for the command line. */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -9,6 +9,7 @@ import { afterAll, afterEach, expect, jest, test } from '@jest/globals';
 import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/queue/job.js';
 import { JobQueue, type JobQueueOptions } from '../../src/jobs/queue/queue.js';
 import { JobStore } from '../../src/jobs/queue/store.js';
+import { Uploads } from '../../src/jobs/queue/uploads.js';
 
 const PROGRAM = fileURLToPath(new URL('job-program.mjs', import.meta.url));
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-jobs-'));
@@ -346,4 +347,22 @@ test('two servers do not share a folder; a damaged file and one of another kind 
 test('nothing went wrong beside', () => {
   expect(reported).toEqual([]);
   expect(readdirSync(folder).length).toBe(made);
+});
+
+test('files that are sent at once have no more bytes together than an owner may have', async () => {
+  const runs = newFolder();
+  mkdirSync(runs);
+  const store = JobStore.open(path.join(runs, 'jobs.sqlite'));
+  try {
+    const uploads = new Uploads(path.join(runs, 'files'), store, 100);
+    const send = (owner: string, bytes: number): Promise<{ id: string }> =>
+      uploads.add(owner, { filename: 'rows.jsonl', purpose: 'fine-tune', bytes: Buffer.alloc(bytes, 32) });
+    const sent = await Promise.allSettled([...Array.from({ length: 4 }, () => send('ann', 40)), send('bob', 100)]);
+    expect(sent.map(({ status }) => status)).toEqual(['fulfilled', 'fulfilled', 'rejected', 'rejected', 'fulfilled']);
+    await expect(send('ann', 21)).rejects.toMatchObject({ code: 'WRITE_FAILED' });
+    await send('ann', 20);
+    expect(uploads.list('ann')).toHaveLength(3);
+  } finally {
+    store.close();
+  }
 });

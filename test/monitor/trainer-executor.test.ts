@@ -40,14 +40,18 @@ const digestOf = async (trainer: Trainer): Promise<string> =>
   createHash('sha256')
     .update(await trainer.snapshot())
     .digest('hex');
-function executorOf(trainer: Trainer, learningRate: number): TrainerExecutor {
+function executorOf(trainer: Trainer, learningRate: number, dropout?: number): TrainerExecutor {
   const loop = {
     setBatch: (n: number) => n,
     kept: (digest: string) => kept.get(digest),
     digest: () => digestOf(trainer),
     stop: () => undefined,
   };
-  const executor = new TrainerExecutor(trainer, { inForce: { learningRate, maxNorm: 1, epsilon: 1e-8 }, loop });
+  const executor = new TrainerExecutor(trainer, {
+    inForce: { learningRate, maxNorm: 1, epsilon: 1e-8 },
+    loop,
+    ...(dropout !== undefined && { dropout }),
+  });
   executor.begin({ probe: batch(2, 9n), steps: [] });
   return executor;
 }
@@ -112,6 +116,19 @@ describe('on a real trainer', () => {
     expect(await executor.execute({ op: 'rebalance', module, factor: 4 })).toMatchObject({ probeChange: expect.closeTo(0, 4) });
     expect(await executor.execute({ op: 'rescale', module, factor: 2 })).toMatchObject({ probeChange: expect.closeTo(0, 4) });
     expect((await executor.execute({ op: 'recycle', module, directions: [0, 1] })).probeChange).toBeGreaterThan(1e-4);
+  });
+
+  test("an added module has the run's dropout", async () => {
+    const trained = async (dropout: number): Promise<string> => {
+      const lora = { rank: 4, targets: ['q'] as const };
+      await using trainer = await createTrainer({ path: file }, { lora, optimiser: { learningRate: 5e-3 }, threads: 1 });
+      await executorOf(trainer, 5e-3, dropout).execute({ op: 'add_target', module: 'blk.1.ffn_down', rank: 4 });
+      await trainer.step(batch(8, 1n));
+      return digestOf(trainer);
+    };
+    const [none, half, again] = [await trained(0), await trained(0.5), await trained(0.5)];
+    expect(half).toBe(again);
+    expect(half).not.toBe(none);
   });
 
   test('a rollback restores exactly, and what does not fit is refused with the state as it was', async () => {

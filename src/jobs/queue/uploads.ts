@@ -7,7 +7,6 @@ import { IsoproError } from '../../errors.js';
 import { isFile, makeFolder, unwritable } from '../../files.js';
 import type { JobStore, Upload } from './store.js';
 
-/** Of one owner, together. */
 const MOST_BYTES = 2 ** 30;
 /** By which a task knows what a file of rows is; any other name is a text's. */
 const EXTENSION = /\.(jsonl|csv|json)$/i;
@@ -21,18 +20,35 @@ export interface NewUpload {
 export class Uploads {
   readonly #folder: string;
   readonly #store: JobStore;
+  readonly #mostBytes: number;
+  /** Bytes that are being written, by owner. */
+  readonly #coming = new Map<string, number>();
 
-  constructor(folder: string, store: JobStore) {
+  /** @param mostBytes of one owner's files together */
+  constructor(folder: string, store: JobStore, mostBytes = MOST_BYTES) {
     this.#folder = folder;
     this.#store = store;
+    this.#mostBytes = mostBytes;
   }
 
   /** @throws IsoproError OUT_OF_MEMORY where an owner has sent too much, WRITE_FAILED */
-  async add(owner: string, { filename, purpose, bytes }: NewUpload): Promise<Upload> {
-    if (this.#store.uploadedBytes(owner) + bytes.length > MOST_BYTES)
-      throw new IsoproError('WRITE_FAILED', `the files of ${owner} would have more than ${MOST_BYTES} bytes`, {
+  async add(owner: string, upload: NewUpload): Promise<Upload> {
+    const [coming, { length }] = [this.#coming.get(owner) ?? 0, upload.bytes];
+    if (this.#store.uploadedBytes(owner) + coming + length > this.#mostBytes)
+      throw new IsoproError('WRITE_FAILED', `the files of ${owner} would have more than ${this.#mostBytes} bytes`, {
         remedy: 'Delete files that are not needed any more.',
       });
+    this.#coming.set(owner, coming + length);
+    try {
+      return await this.#write(owner, upload);
+    } finally {
+      const left = this.#coming.get(owner)! - length;
+      if (left > 0) this.#coming.set(owner, left);
+      else this.#coming.delete(owner);
+    }
+  }
+
+  async #write(owner: string, { filename, purpose, bytes }: NewUpload): Promise<Upload> {
     const extension = EXTENSION.exec(filename)?.[0].toLowerCase() ?? '.txt';
     const id = `file-${randomBytes(12).toString('hex')}`;
     makeFolder(this.#folder, 0o700);

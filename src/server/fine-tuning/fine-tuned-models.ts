@@ -23,6 +23,7 @@ export class FineTunedModels {
   readonly #report: (error: unknown) => void;
   /** By the job's id: done, or why it cannot be. */
   readonly #outcomes = new Map<string, 'served' | IsoproError>();
+  readonly #loading = new Set<string>();
 
   constructor(models: ServedModels, queue: JobQueue, report: (error: unknown) => void) {
     this.#models = models;
@@ -53,9 +54,11 @@ export class FineTunedModels {
 
   /** Harmless for a job that is none of these. */
   async serve(id: string): Promise<void> {
+    if (this.#outcomes.has(id) || this.#loading.has(id)) return; // it may end while those that had ended before are loaded
+    this.#loading.add(id);
     try {
       const job = this.#queue.get(id);
-      if (job?.state !== 'succeeded' || readNote(this.#queue.note(id)) === null || this.#outcomes.has(id)) return;
+      if (job?.state !== 'succeeded' || readNote(this.#queue.note(id)) === null) return;
       const untrained = nothingTrained(job);
       if (untrained !== null) return void this.#outcomes.set(id, untrained);
       const file = this.#queue.adapterOf(job);
@@ -65,6 +68,8 @@ export class FineTunedModels {
     } catch (error) {
       this.#outcomes.set(id, error instanceof IsoproError ? error : new IsoproError('ADAPTER_CORRUPT', (error as Error).message));
       this.#report(error);
+    } finally {
+      this.#loading.delete(id);
     }
   }
 }

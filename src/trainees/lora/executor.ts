@@ -29,6 +29,8 @@ export interface ExecutorOptions {
   /** The executor changes it; whoever gives it keeps it, so that it outlives a process. */
   readonly inForce: OptimiserInForce;
   readonly loop: LoopControl;
+  /** Of the adapter's inputs, also of modules that are added; default: 0. */
+  readonly dropout?: number;
 }
 
 /** What a decision is about. */
@@ -155,7 +157,8 @@ export class TrainerExecutor implements RemedyExecutor<LoraOperation> {
         const target = tensor === undefined ? undefined : valueOf(TARGETS, tensor);
         if (target === undefined) throw new IsoproError('INVALID_ARGUMENT', `${operation.module} is no module that can be adapted`);
         const scale = trainer.info.targets[0]?.scale ?? 2;
-        return this.#edit(operation.module, () => trainer.addTarget(Number(layer), target, { rank: operation.rank, scale }));
+        const { dropout = 0 } = this.#options;
+        return this.#edit(operation.module, () => trainer.addTarget(Number(layer), target, { rank: operation.rank, scale, dropout }));
       }
       case 'recycle':
         return this.#edit(operation.module, () => trainer.recycleDirections(operation.module, operation.directions));
