@@ -36,7 +36,7 @@ function sectionText(results, tasks) {
 }
 
 /** By section. */
-export const baselinesTexts = (results) =>
+export const baselinesText = (results) =>
   Object.fromEntries(Object.entries(SECTIONS).map(([section, tasks]) => [section, sectionText(results, tasks)]));
 export const withBaselines = (page, texts) =>
   Object.entries(texts).reduce((text, [section, content]) => betweenMarks(text, `baselines of ${section}`, content), page);
@@ -54,5 +54,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
     await writeResult(RESULTS, results);
   }
   const page = path.join(root, PAGE);
-  writeFileSync(page, withBaselines(readFileSync(page, 'utf8'), baselinesTexts(readBaselines())));
+  writeFileSync(page, withBaselines(readFileSync(page, 'utf8'), baselinesText(readBaselines())));
 }

@@ -18,52 +18,24 @@ const { PAGES, readResults, resultsText, withResults } = (await import(path.join
   withResults: (text: string, content: string) => string;
 };
 
-const clients = (await import(path.join(project, 'scripts', 'measure-clients.mjs'))) as {
-  PAGE: string;
-  clientsText: (clients: unknown) => string;
-  readClients: () => unknown;
-  withClients: (text: string, content: string) => string;
-};
+interface Section {
+  readonly page: string;
+  read(): unknown;
+  text(results: unknown): unknown;
+  within(page: string, text: unknown): string;
+}
+/** What `scripts/measure-NAME.mjs` exports for its section of a page. */
+async function sectionOf(name: string): Promise<Section> {
+  const own = (await import(path.join(project, 'scripts', `measure-${name}.mjs`))) as Record<string, unknown>;
+  const of = `${name[0]!.toUpperCase()}${name.slice(1)}`;
+  const { PAGE: page, [`read${of}`]: read, [`${name}Text`]: text, [`with${of}`]: within } = own;
+  return { page, read, text, within } as Section;
+}
 
-test('the table of clients is what results/clients.json says (npm run measure:clients)', () => {
-  const text = readFileSync(path.join(project, clients.PAGE), 'utf8');
-  expect(text).toBe(clients.withClients(text, clients.clientsText(clients.readClients())));
-});
-
-const load = (await import(path.join(project, 'scripts', 'measure-load.mjs'))) as {
-  PAGE: string;
-  loadText: (load: unknown) => string;
-  readLoad: () => unknown;
-  withLoad: (text: string, content: string) => string;
-};
-
-test('the table of load is what results/load.json says (npm run measure:load)', () => {
-  const text = readFileSync(path.join(project, load.PAGE), 'utf8');
-  expect(text).toBe(load.withLoad(text, load.loadText(load.readLoad())));
-});
-
-const speed = (await import(path.join(project, 'scripts', 'measure-speed.mjs'))) as {
-  PAGE: string;
-  speedText: (speed: unknown) => string;
-  readSpeed: () => unknown;
-  withSpeed: (text: string, content: string) => string;
-};
-
-test('the tables of speed are what results/speed.json says (npm run measure:speed)', () => {
-  const text = readFileSync(path.join(project, speed.PAGE), 'utf8');
-  expect(text).toBe(speed.withSpeed(text, speed.speedText(speed.readSpeed())));
-});
-
-const baselines = (await import(path.join(project, 'scripts', 'measure-baselines.mjs'))) as {
-  PAGE: string;
-  baselinesTexts: (baselines: unknown) => Readonly<Record<string, string>>;
-  readBaselines: () => unknown;
-  withBaselines: (text: string, texts: Readonly<Record<string, string>>) => string;
-};
-
-test('the tables of trivial policies are what results/baselines.json says (npm run measure:baselines)', () => {
-  const text = readFileSync(path.join(project, baselines.PAGE), 'utf8');
-  expect(text).toBe(baselines.withBaselines(text, baselines.baselinesTexts(baselines.readBaselines())));
+test.each(['clients', 'load', 'speed', 'baselines'])('what a page says of %s is what its file in results/ says', async (name) => {
+  const { page, read, text, within } = await sectionOf(name);
+  const written = readFileSync(path.join(project, page), 'utf8');
+  expect(written).toBe(within(written, text(read())));
 });
 
 const committed = readResults();
