@@ -72,6 +72,36 @@ export function realMainTable({ summary, files }, { percent, pValue }) {
   ].join('\n\n');
 }
 
+/** Where the time of full runs went. */
+function stagesText(runs, { whole }) {
+  const total = (iterations, read) => iterations.reduce((sum, iteration) => sum + read(iteration), 0);
+  const minutes = (seconds) => (seconds / 60).toFixed(1);
+  return [
+    'Where the time went, in minutes: sampling and judging, training, the dev evaluations, and everything else (test evaluations with and ' +
+      'without a grammar, forgetting, loading). Tokens/s: of replies sampled, and of replies trained on beside their prompts, over the time ' +
+      'of their stage.',
+    table(
+      ['full run', 'processor', 'sampling', 'training', 'dev', 'the rest', 'tokens sampled', 'trained', 'sampled/s', 'trained/s', 'MB'],
+      runs.map(({ task, seed, file, iterations, seconds, peakRssBytes }) => {
+        const [sampling, training, dev] = ['rollouts', 'training', 'evaluation'].map((stage) =>
+          total(iterations, (each) => each.seconds[stage]),
+        );
+        const [sampled, trained] = ['sampled', 'trained'].map((kind) => total(iterations, ({ tokens }) => tokens[kind]));
+        return [
+          `\`${task}\`, seed ${seed}`,
+          file.machine.processor,
+          ...[sampling, training, dev, seconds - sampling - training - dev].map(minutes),
+          whole(sampled),
+          whole(trained),
+          (sampled / sampling).toFixed(0),
+          (trained / training).toFixed(1),
+          whole(peakRssBytes / 1e6),
+        ];
+      }),
+    ),
+  ];
+}
+
 /** By the figures' own way of being written (src/report/figures.ts). */
 export function realTables(name, { summary, files }, figures) {
   const { percent, points, pValue, bounds, whole } = figures;
@@ -161,6 +191,10 @@ export function realTables(name, { summary, files }, figures) {
       );
     }
   }
+  const timed = PRACTICAL.flatMap((task) => runsOf(files, task).map((run) => ({ task, ...run }))).filter(
+    ({ condition }) => condition === 'full',
+  );
+  if (timed.length > 0) parts.push(...stagesText(timed, figures));
   const elsewhere = Object.entries(files).filter(([step]) => /-full-\d+-on-/.test(step));
   if (elsewhere.length > 0)
     parts.push(
