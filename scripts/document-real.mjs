@@ -77,15 +77,14 @@ function stagesText(runs, { whole }) {
   const total = (iterations, read) => iterations.reduce((sum, iteration) => sum + read(iteration), 0);
   const minutes = (seconds) => (seconds / 60).toFixed(1);
   return [
-    'Where the time went, in minutes: sampling and judging, training, the dev evaluations, and everything else (test evaluations with and ' +
-      'without a grammar, forgetting, loading). Tokens/s: of replies sampled, and of replies trained on beside their prompts, over the time ' +
-      'of their stage.',
+    'Where the time went, in minutes: sampling and judging, training, the dev evaluations, and everything else (test evaluations with ' +
+      'and without a grammar, forgetting, loading). Tokens/s: of replies sampled, and of replies trained on beside their prompts, over ' +
+      'the time of their stage.',
     table(
       ['full run', 'processor', 'sampling', 'training', 'dev', 'the rest', 'tokens sampled', 'trained', 'sampled/s', 'trained/s', 'MB'],
       runs.map(({ task, seed, file, iterations, seconds, peakRssBytes }) => {
-        const [sampling, training, dev] = ['rollouts', 'training', 'evaluation'].map((stage) =>
-          total(iterations, (each) => each.seconds[stage]),
-        );
+        const stages = ['rollouts', 'training', 'evaluation'].map((stage) => total(iterations, (each) => each.seconds[stage]));
+        const [sampling, training, dev] = stages;
         const [sampled, trained] = ['sampled', 'trained'].map((kind) => total(iterations, ({ tokens }) => tokens[kind]));
         return [
           `\`${task}\`, seed ${seed}`,

@@ -30,15 +30,14 @@ const layersOf = ({ layers, boundaryCached }) => (boundaryCached ? `top ${layers
 
 function kernelsText(part) {
   const { rows } = part;
-  const of = (wanted) =>
-    TYPES.map((type) => TOKENS.map((tokens) => rows.find((row) => row.type === type && row.tokens === tokens && row.op === wanted)));
+  const of = (type) => TOKENS.map((tokens) => rows.find((row) => row.type === type && row.tokens === tokens && row.op === 'dX'));
   const cells = ({ gflops, toFloat, openblas, ggmlOutProd }) => [gflops, toFloat, openblas, ggmlOutProd].map(rate).join(', ');
   return [
-    `dX in GFLOP/s over a matrix of ${SIDE} x ${SIDE} on one thread of ${on(part)}, by processor time, of 64 and 512 tokens: ours, ours with tiles ` +
-      "dequantised by ggml's `to_float`, OpenBLAS sgemm on f32 copies, ggml's `out_prod`.",
+    `dX in GFLOP/s over a matrix of ${SIDE} x ${SIDE} on one thread of ${on(part)}, by processor time, of 64 and 512 tokens: ours, ours ` +
+      "with tiles dequantised by ggml's `to_float`, OpenBLAS sgemm on f32 copies, ggml's `out_prod`.",
     table(
       ['type', ...TOKENS.map((tokens) => `${tokens} tokens`)],
-      of('dX').map((both, i) => [TYPES[i], ...both.map(cells)]),
+      TYPES.map((type) => [type, ...of(type).map(cells)]),
     ),
   ].join('\n\n');
 }

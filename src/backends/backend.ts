@@ -102,6 +102,8 @@ export interface TokenReply extends Reply {
 export interface Backend<R extends Reply = Reply> {
   readonly identity: BackendIdentity;
   readonly capabilities: Capabilities;
+  /** Tokens that a prompt and its reply may have together; absent where nobody knows. An episode ends before a turn without room. */
+  readonly contextTokens?: number;
   /** SHA-256 of what answers, in hexadecimal; absent where nobody can know it. */
   digest?(): Promise<string>;
   /** One reply for each seed of each prompt, as they finish. Whoever leaves the iteration early, or aborts the signal, cancels the rest. */
@@ -119,6 +121,10 @@ export interface Backend<R extends Reply = Reply> {
   renderTurn?(before: readonly ChatMessage[], said: ChatMessage): Int32Array;
   dispose(): Promise<void>;
 }
+
+/** Whether a prompt is one to which the engine samples a reply (native/inference/reply.cpp): there is room for a whole one. */
+export const hasRoom = (promptTokens: number, maxTokens: number, contextTokens = Infinity): boolean =>
+  promptTokens + maxTokens <= contextTokens;
 
 const describe = ({ identity: { kind, name } }: Backend): string => `the back end ${kind}:${name}`;
 

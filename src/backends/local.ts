@@ -1,6 +1,7 @@
 /** A model in this process. It has every capability. */
 import path from 'node:path';
 import { Adapter } from '../engine/adapter.js';
+import { contextOf } from '../engine/context-overflow.js';
 import type { Rollout } from '../engine/generation.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
@@ -35,6 +36,7 @@ export function localBackend(model: Model): Backend<LocalReply> {
   return {
     identity: { kind: 'local', name: path.basename(model.path) },
     capabilities: { tokenIds: true, logprobs: true, seeds: true, adapters: true, grammar: true },
+    contextTokens: contextOf(model.limits),
     digest: () => model.hash(),
     sample({ prompts, adapter, ...request }) {
       if (adapter !== undefined && adapter !== null && !(adapter instanceof Adapter))

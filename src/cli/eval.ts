@@ -76,7 +76,7 @@ function undecidedPolicies(judged: Readonly<Record<string, readonly Pick<Verdict
 }
 
 /** What is known of them. */
-const countsOf = ({ promptIds, promptTokens = promptIds?.length, tokenIds, tokens = tokenIds?.length }: Reply) => ({
+const countsOf = ({ promptIds, promptTokens = promptIds?.length, tokenIds, tokens = tokenIds?.length }: Omit<Reply, 'finish'>) => ({
   promptTokens,
   tokens,
 });
@@ -280,7 +280,11 @@ export const evalCommand = defineCommand({
       const notes = Object.entries(task.policyNotes);
       const [best] = Object.entries(policies).sort(([, a], [, b]) => (b.mean ?? 0) - (a.mean ?? 0));
       const cause = commonestFailure(failures)?.kind;
-      const unread = recording === null && 2 * failures.passed < failures.replies && (cause === 'format' || cause === 'truncated');
+      const unread =
+        recording === null &&
+        2 * failures.passed < failures.replies &&
+        cause !== undefined &&
+        ['format', 'truncated', 'context'].includes(cause);
       const asked = {
         ...settings.sampling,
         style,

@@ -5,7 +5,7 @@ import type { Adapter } from './adapter.js';
 import { cancellable, type Addon, type NativeModel } from './addon.js';
 import { abortSignal, checked } from './checked.js';
 import { tokenIds, type TokenIds } from './generate-request.js';
-import { withContextRemedy, type ContextLimits } from './context-overflow.js';
+import { contextOf, withContextRemedy, type ContextLimits } from './context-overflow.js';
 import { withJson } from './json-form.js';
 
 export interface EmbedOptions {
@@ -48,7 +48,7 @@ export async function embedEach(texts: readonly (string | TokenIds)[], options: 
   const valid = checked(embedTexts, texts, 'texts');
   const { adapter, signal } = checked(embedOptions, options, 'options');
   const { addon, native, limits, vocabularySize } = model;
-  const context = Math.min(limits.contextTokens, limits.trainedContext);
+  const context = contextOf(limits);
   const ids: Int32Array[] = [];
   for (const text of valid) ids.push(typeof text === 'string' ? await model.promptIdsAside({ text }) : text);
   for (const [index, tokens] of ids.entries()) {

@@ -295,7 +295,8 @@ export class Model {
     return this.#run(() => this.#native.tokenize(valid, options.parseControl ?? false));
   }
 
-  get #limits(): ContextLimits {
+  /** @internal */
+  get limits(): ContextLimits {
     return { contextTokens: this.contextTokens, trainedContext: this.info.trainedContext };
   }
 
@@ -325,7 +326,7 @@ export class Model {
     return yield* runGeneration(valid, {
       addon: this.#addon,
       native: this.#native,
-      ...this.#limits,
+      ...this.limits,
       adapter: this.#adapter,
       prompts,
       modelHash: valid.captureBoundary === undefined ? '' : await this.hash(),
@@ -338,7 +339,7 @@ export class Model {
    */
   async openBatch({ contextTokens, maxSequences, prefixTokens }: BatchSettings): Promise<RunningBatch> {
     await settled(this.#native.openBatch({ cells: contextTokens, maxSequences, prefixTokens }));
-    const limits = { ...this.#limits, contextTokens };
+    const limits = { ...this.limits, contextTokens };
     return new RunningBatch({ addon: this.#addon, native: this.#native, limits, promptIds: (content) => this.promptIds(content) });
   }
 
@@ -379,7 +380,7 @@ export class Model {
     return cancellable(this.#addon, options.signal, (cancellation) =>
       this.#native.scoreBranches(trunk, natives, { cellBudget: this.contextTokens }, cancellation),
     ).catch((error: unknown) => {
-      throw withContextRemedy(error, this.#limits);
+      throw withContextRemedy(error, this.limits);
     });
   }
 
@@ -405,7 +406,7 @@ export class Model {
     return cancellable(this.#addon, signal, (cancellation) =>
       this.#native.score(prefix, continuations, { cellBudget: this.contextTokens, ...how }, cancellation),
     ).catch((error: unknown) => {
-      throw withContextRemedy(error, this.#limits);
+      throw withContextRemedy(error, this.limits);
     });
   }
 
@@ -420,7 +421,7 @@ export class Model {
     const { tokens, layers, reduce, signal } = checked(hiddenRequest, request, 'request');
     if (tokens.length > this.contextTokens) {
       const message = `${tokens.length} tokens exceed the context of ${this.contextTokens}`;
-      throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), this.#limits);
+      throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', message), this.limits);
     }
     const numbers = [...layers];
     return cancellable(this.#addon, signal, async (cancellation): Promise<HiddenRows[] | HiddenNorms[]> => {
@@ -443,7 +444,7 @@ export class Model {
   async embed(texts: readonly (string | TokenIds)[], options: EmbedOptions = {}): Promise<Embeddings> {
     const promptIdsAside = (content: { readonly text: string }): Promise<Int32Array> => this.promptIdsAside(content);
     const { vocabularySize } = this.info;
-    return embedEach(texts, options, { addon: this.#addon, native: this.#native, limits: this.#limits, vocabularySize, promptIdsAside });
+    return embedEach(texts, options, { addon: this.#addon, native: this.#native, limits: this.limits, vocabularySize, promptIdsAside });
   }
 
   /**

@@ -2,7 +2,7 @@
 import { deriveSeed } from '../random.js';
 import type { Adapter } from './adapter.js';
 import { settled, typed, type Addon, type NativeModel, type NativeToken, type TokenChance } from './addon.js';
-import { withContextRemedy, type ContextLimits } from './context-overflow.js';
+import { contextOf, withContextRemedy, type ContextLimits } from './context-overflow.js';
 import { nativeReplySettings, type CheckedBatchRequest, type PromptContent } from './generate-request.js';
 import type { Rollout } from './generation.js';
 import { withJson } from './json-form.js';
@@ -68,7 +68,7 @@ export class RunningBatch {
    */
   start(request: Omit<CheckedBatchRequest, 'adapter'>, adapter: Adapter | null, onToken?: (token: BatchToken) => void): StartedReply {
     const { addon, native, limits } = this.#model;
-    const context = Math.min(limits.contextTokens, limits.trainedContext);
+    const context = contextOf(limits);
     const promptIds = this.#model.promptIds(request);
     const { sampling, whenContextFull } = request;
     // One for a prompt without room, which is refused like any other.

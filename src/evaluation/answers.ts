@@ -2,7 +2,7 @@ import type { Backend, Reply, SampleRequest } from '../backends/backend.js';
 import { deriveSeed } from '../random.js';
 import { figuresOf, type Figures } from '../statistics/index.js';
 import { answer, type JudgedReply } from '../rollouts/answer.js';
-import type { OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
+import type { FinishReason, OpenTask, Problem, PromptStyle, VerdictKind } from '../tasks/task.js';
 import { FailureTally, reasonOf, type Failures } from '../tasks/failures.js';
 import { withQuestions } from './asked.js';
 import { promptsOf, type FewShot } from './few-shot.js';
@@ -41,7 +41,7 @@ export interface JudgedAnswer extends Figures {
   readonly formed: boolean;
   /** The verdict under the most lenient reading, of which the strict one is a part; absent where it was not asked for or there is none. */
   readonly lenient?: VerdictKind;
-  readonly finish: Reply['finish'];
+  readonly finish: FinishReason;
   /** Sampled; null where the back end does not count. */
   readonly tokens: number | null;
 }

@@ -1,9 +1,9 @@
 /** What a model makes of a task before it is trained on it: in which tiers there is something to learn from, and with which settings. */
-import type { Reply } from '../backends/backend.js';
+import { MORE_ROOM } from '../engine/context-overflow.js';
 import type { JudgedReply } from '../rollouts/answer.js';
 import { passAtK } from '../statistics/index.js';
 import { SHOWING, type Unshown } from '../unshown.js';
-import type { Tier, VerdictKind } from '../tasks/task.js';
+import type { FinishReason, Tier, VerdictKind } from '../tasks/task.js';
 import { isWellFormed } from '../tasks/verdict.js';
 import { estimate, type PassAtKEstimate } from './pass-at-k.js';
 
@@ -11,7 +11,7 @@ import { estimate, type PassAtKEstimate } from './pass-at-k.js';
 export interface CalibrationSample {
   readonly kind: VerdictKind;
   readonly formed: boolean;
-  readonly finish: Reply['finish'];
+  readonly finish: FinishReason;
   /** Sampled; null where the back end does not count. */
   readonly tokens: number | null;
 }
@@ -93,6 +93,9 @@ const LOW_FLOOR = 0.1;
 
 const mean = (values: readonly number[]): number | null =>
   values.length === 0 ? null : values.reduce((sum, value) => sum + value, 0) / values.length;
+/** Of a tier's replies, those that ended so. */
+const shareOf = (ended: FinishReason, tier: string, all: readonly CalibrationGroup[]): number | null =>
+  mean(all.flatMap((group) => (group.tier === tier ? group.samples.map(({ finish }) => Number(finish === ended)) : [])));
 const decided = ({ samples }: CalibrationGroup): readonly CalibrationSample[] => samples.filter(({ kind }) => kind !== 'none');
 const passes = (group: CalibrationGroup): number => decided(group).filter(({ kind }) => kind === 'pass').length;
 
@@ -132,7 +135,7 @@ export function calibrateTier(
     passAtAll: shares((group) => passAtK(decided(group).length, passes(group), samples)),
     mixed,
     format: shares((group) => mean(decided(group).map(({ formed }) => Number(formed)))!),
-    truncated: mean(replies.map(({ finish }) => Number(finish === 'length'))),
+    truncated: shareOf('length', tier, all),
     tokensPerReply: mean(tokens),
     repliesPerSecond: seconds === null || seconds <= 0 ? null : replies.length / seconds,
     advice: advice(),
@@ -209,6 +212,11 @@ export function recommend(tiers: readonly TierCalibration[], all: readonly Calib
       reasons.push(`${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`);
   if ((longestReference ?? 0) > maxTokens)
     reasons.push(`right replies have up to ${longestReference} tokens, and ${maxTokens} were allowed`);
+  for (const { tier } of trained) {
+    const crowded = shareOf('context', tier, all) ?? 0;
+    if (crowded > CUT_OFF)
+      reasons.push(`${tier}: ${percent(crowded)} of the episodes have no room in the context for their next turn: ${MORE_ROOM}`);
+  }
   if (learned.length === 0) {
     const few = trained.filter(
       ({ advice, mixed, problems }) => advice === 'too hard' && problems < ENOUGH_PROBLEMS && (mixed.high ?? 0) >= LEAST_MIXED,

@@ -1,19 +1,18 @@
 /** One of several replies to the same question, chosen without the verifier. */
-import type { Reply } from '../backends/backend.js';
-import type { OpenTask, Problem } from '../tasks/task.js';
+import type { FinishReason, OpenTask, Problem } from '../tasks/task.js';
 
 /** Per token of a reply, nats. */
 export const meanLogprob = ({ logprobs }: { readonly logprobs: Float32Array }): number =>
   logprobs.length === 0 ? -Infinity : logprobs.reduce((sum, value) => sum + value, 0) / logprobs.length;
 
 /** The complete reply that is likeliest by the token; the first of equals. */
-export function mostLikely<R extends Pick<Reply, 'finish'>>(replies: readonly R[], likelihoodOf: (reply: R) => number): R {
+export function mostLikely<R extends { readonly finish: FinishReason }>(replies: readonly R[], likelihoodOf: (reply: R) => number): R {
   const complete = replies.filter(({ finish }) => finish === 'stop');
   return (complete.length > 0 ? complete : replies).reduce((best, each) => (likelihoodOf(each) > likelihoodOf(best) ? each : best));
 }
 
 /** The first reply with the commonest answer; the first reply where none can be read. */
-export async function commonest<R extends Pick<Reply, 'finish' | 'text'>>(
+export async function commonest<R extends { readonly finish: FinishReason; readonly text: string }>(
   problem: Problem,
   replies: readonly R[],
   readAnswer: OpenTask['readAnswer'],

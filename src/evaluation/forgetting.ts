@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { Adapter } from '../engine/adapter.js';
+import { contextOf } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
@@ -91,8 +92,6 @@ const paragraphsFor = (prompts: number): number => Math.ceil((PARAGRAPHS * promp
 /** Texts that are gone through: each under the base and under the adapter. */
 export const forgettingTextCount = (prompts: number): number => 2 * (prompts + paragraphsFor(prompts));
 
-const contextOf = ({ contextTokens, info }: Model): number => Math.min(contextTokens, info.trainedContext);
-
 /** What is scored after it: a line feed where the model has no token that begins a text. */
 const beginning = (model: Model): Int32Array => {
   const { addBos, bos } = model.info;
@@ -118,7 +117,7 @@ export function forgettingTexts(
   prompts: number = GENERAL_PROMPTS,
   paragraphs: number = paragraphsFor(prompts),
 ): { readonly paragraphs: readonly Int32Array[]; readonly prompts: readonly Int32Array[] } {
-  const room = contextOf(model);
+  const room = contextOf(model.limits);
   const conversations = readForgettingText('prompts')
     .trim()
     .split('\n')

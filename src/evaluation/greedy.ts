@@ -1,6 +1,6 @@
 import type { Backend, Reply } from '../backends/backend.js';
 import { summarise, SUMMARY_SEED, type Outcome, type Summary } from '../statistics/index.js';
-import type { OpenTask, Problem } from '../tasks/task.js';
+import type { FinishReason, OpenTask, Problem } from '../tasks/task.js';
 import type { Failures } from '../tasks/failures.js';
 import { sampleAndJudge, type EvaluationOptions } from './answers.js';
 
@@ -9,7 +9,7 @@ export interface GreedyOutcome extends Outcome {
   readonly problemId: string;
   readonly why: readonly string[];
   readonly formed: boolean;
-  readonly finish: Reply['finish'];
+  readonly finish: FinishReason;
   /** Sampled; null where the back end does not count. */
   readonly tokens: number | null;
 }

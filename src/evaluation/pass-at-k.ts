@@ -1,6 +1,6 @@
 import { dictionary, type Dictionary } from '../dictionary.js';
 import type { Backend, Reply } from '../backends/backend.js';
-import type { JudgedReply } from '../rollouts/answer.js';
+import type { JudgedReply, LastReply } from '../rollouts/answer.js';
 import {
   measure,
   passAtK,
@@ -60,7 +60,7 @@ export interface PassAtKEstimate {
   readonly n: number;
 }
 
-interface Sample extends Pick<Reply, 'text' | 'finish' | 'sampleIndex'> {
+interface Sample extends Pick<LastReply, 'text' | 'finish' | 'sampleIndex'> {
   /** Per token; null where the back end gives none. */
   readonly likelihood: number | null;
 }

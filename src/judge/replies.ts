@@ -36,7 +36,8 @@ export class ReplyReader {
       if (said !== text) throw new HardFail('rollout_verification', `record ${gseq}: ${NOT_SAID}`);
       return said;
     });
-    return [...earlier, this.#readOne(gseq, { tokenIds: tokenIds.slice(at), finish })];
+    // where there is no room for another turn, the last reply ended by itself as those before it did
+    return [...earlier, this.#readOne(gseq, { tokenIds: tokenIds.slice(at), finish: finish === 'context' ? 'stop' : finish })];
   }
 
   /** A task's own reply has the tokens that the model would have said it in. @throws HardFail */

@@ -1,7 +1,9 @@
 import type { z } from 'zod';
 import { algorithmOf } from '../algorithms/index.js';
+import { hasRoom } from '../backends/backend.js';
 import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { valueOf } from '../dictionary.js';
+import { contextOf } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
 import { abortError } from '../errors.js';
 import { withQuestions } from '../evaluation/asked.js';
@@ -15,7 +17,7 @@ import { problem as problemRecord, reference as referenceRecord, rollout as roll
 import { figuresOf, MAX_NONE_FRACTION, type Figures } from '../statistics/index.js';
 import { FailureTally, reasonOf, whyOf, type Failures } from '../tasks/failures.js';
 import { problemId } from '../tasks/problem-id.js';
-import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
+import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem } from '../tasks/task.js';
 import { isWellFormed } from '../tasks/verdict.js';
 import { callAhead } from './ahead.js';
 import { onFiles } from './deliverables.js';
@@ -183,7 +185,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
         const rollout = readRollout(replies, record);
         if (problem === null || problem.id !== rollout.problemId || problem.tier !== rollout.tier)
           return fail(`record ${gseq}: the rollout does not follow its problem`);
-        await checkTurns({ model, task, style }, gseq, problem, rollout);
+        await checkTurns(request, gseq, problem, rollout);
         yield { gseq, problem, rollout };
       } else if (payload.kind === 'reference') {
         const reference = readRecord(referenceRecord, record, fail);
@@ -248,27 +250,41 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
 const earlierOf = (texts: readonly string[]): JudgeOptions => (texts.length === 1 ? {} : { earlier: texts.slice(0, -1) });
 
 /**
- * What the model was told between its replies is what the task says there, in the tokens of the model's template, and the episode ended
- * where the task ends it. @throws HardFail
+ * What the model was told between its replies is what the task says there, in the tokens of the model's template; each prompt had room for
+ * a reply, and the episode ended where the task ends it or where the next prompt has none. @throws HardFail
  */
 async function checkTurns(
-  { model, task, style }: { readonly model: Model; readonly task: OpenTask; readonly style: PromptStyle },
+  { model, task, start }: Pick<VerifyRequest, 'model' | 'task' | 'start'>,
   gseq: number,
   problem: Problem,
-  { turns = [], texts, finish }: Pick<LoggedReply, 'turns' | 'finish'> & { readonly texts: readonly string[] },
+  { turns = [], texts, tokenIds, finish }: Omit<LoggedReply, 'problemId'> & { readonly texts: readonly string[] },
 ): Promise<void> {
-  if (task.turns === 1 && turns.length === 0) return;
+  if (task.turns === 1 && turns.length === 0 && finish !== 'context') return;
+  const { style, maxTokens, contextTokens } = start.evaluation;
+  const context = contextOf({ contextTokens, trainedContext: model.info.trainedContext });
   const messages = await task.prompt(problem, style);
-  for (const [i, { said, saidIds }] of turns.entries()) {
-    const told: ChatMessage = { role: 'user', content: said };
-    if ((await task.step(problem, texts.slice(0, i + 1))) !== said)
+  let tokens = model.renderChat(messages).tokenIds.length;
+  for (const [i, turn] of turns.entries()) {
+    const told: ChatMessage = { role: 'user', content: turn.said };
+    if ((await task.step(problem, texts.slice(0, i + 1))) !== turn.said)
       fail(`record ${gseq}: after reply ${i + 1} the model was told something else than the task says`);
-    if (model.renderTurn(messages, told).join() !== saidIds.join())
+    if (model.renderTurn(messages, told).join() !== turn.saidIds.join())
       fail(`record ${gseq}: the tokens after reply ${i + 1} are not those of what the model was told`);
     messages.push({ role: 'assistant', content: texts[i]! }, told);
+    tokens += turn.tokens + turn.saidIds.length;
+    if (!hasRoom(tokens, maxTokens, context)) fail(`record ${gseq}: the context of ${context} tokens has no room for reply ${i + 2}`);
   }
-  if (finish === 'stop' && (await task.step(problem, texts)) !== null)
-    fail(`record ${gseq}: the task would have gone on after the last reply`);
+  if (finish !== 'stop' && finish !== 'context') return;
+  const content = await task.step(problem, texts);
+  if (finish === 'stop') {
+    if (content !== null) fail(`record ${gseq}: the task would have gone on after the last reply`);
+    return;
+  }
+  if (content === null) return fail(`record ${gseq}: the episode ended for want of room, and the task has it end there`);
+  const last = tokenIds.length - turns.reduce((sum, turn) => sum + turn.tokens, 0);
+  tokens += last + model.renderTurn(messages, { role: 'user', content }).length;
+  if (hasRoom(tokens, maxTokens, context))
+    fail(`record ${gseq}: the episode ended for want of room, and the context of ${context} tokens has it for another reply`);
 }
 
 /** Of the adapters in between only their replies are left: each dev problem has one, and the verdict that it deserves. @throws HardFail */
@@ -298,7 +314,7 @@ async function checkDev({
       const judge = async ([i, problem]: readonly [number, Problem]): Promise<Judgement> => {
         const { gseq: at, ...logged } = given[i]!;
         const texts = replies.read(at, logged);
-        await checkTurns({ model, task, style: start.evaluation.style }, at, problem, { ...logged, texts });
+        await checkTurns({ model, task, start }, at, problem, { ...logged, texts });
         return task.judge(problem, texts.at(-1)!, logged.finish, { ...earlierOf(texts), ...cancelling });
       };
       for await (const [each, found] of callAhead(set.problems.entries(), atOnce, judge)) {

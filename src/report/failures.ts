@@ -1,4 +1,5 @@
 /** Why replies did not pass, in words and in a table of the terminal. */
+import { MORE_ROOM } from '../engine/context-overflow.js';
 import type { Failure, FailureExample, FailureKind, Failures } from '../run-folder/derived.js';
 import { SHOWING, type Unshown } from '../unshown.js';
 import { label } from './hostile-text.js';
@@ -11,6 +12,7 @@ export const FAILURE_NOTES: Readonly<Record<FailureKind, string>> = {
   wrong: 'read, and not right',
   undecided: 'the verifier found no verdict',
   aborted: 'cancelled',
+  context: 'no room in the context for the next turn',
 };
 
 const SHOWN = 8;
@@ -91,7 +93,7 @@ export interface HowAsked {
 const REFUSED: Readonly<Record<string, string>> = {
   contradictory:
     'their reasoning contradicts the problem. Ask for the answer alone with --style plain, or take a model that reasons better',
-  incomplete: 'they did not end by themselves. Raise --max-tokens',
+  incomplete: 'they were cut off. Raise --max-tokens, or --context for episodes of several turns that had no room for the next one',
   uninformative:
     'all samples of their problems passed, so that there was nothing to contrast them with. Take harder tiers, more samples a problem ' +
     '(--samples) or the algorithm rft',
@@ -99,7 +101,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 
 const LEFT_OUT: Readonly<Record<string, string>> = {
   duplicate: 'nearly the same as another reply to its problem',
-  incomplete: 'cut off at the limit of tokens',
+  incomplete: 'cut off',
   contradictory: 'its reasoning contradicts the problem',
   uninformative: 'all samples of its problem passed',
 };
@@ -145,6 +147,8 @@ export function nothingAccepted(
         `The commonest cause: ${of} were cut off at ${maxTokens} tokens.${shown} ` +
         `${shown === '' ? 'Raise' : 'Where answers are longer, raise'} --max-tokens${plain.replace(', ', ', or ')}.`
       );
+    case 'context':
+      return `The commonest cause: ${of} had no room in the context for their next turn. For more turns, ${MORE_ROOM}.`;
     case 'undecided':
       return `The commonest cause: no verdict on ${of}${why}. Correct the verifier first; \`tasks verify\` tries replies one by one.`;
     case 'aborted':

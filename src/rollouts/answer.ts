@@ -1,7 +1,15 @@
 /** The one path from problems to verdicts: prompts, replies, judgements. The loop, its modes, every evaluation and the judge take it. */
-import { sampleFrom, type Backend, type Reply, type SampleProgress, type SamplePrompt, type SampleRequest } from '../backends/backend.js';
+import {
+  hasRoom,
+  sampleFrom,
+  type Backend,
+  type Reply,
+  type SampleProgress,
+  type SamplePrompt,
+  type SampleRequest,
+} from '../backends/backend.js';
 import { deriveSeed } from '../random.js';
-import type { ChatMessage, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
+import type { ChatMessage, FinishReason, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import type { PlannedProblem } from './plan.js';
 
 export interface AnswerRequest<R extends Reply = Reply>
@@ -45,6 +53,9 @@ export interface Turn<R extends Reply = Reply> {
   readonly saidIds?: Int32Array;
 }
 
+/** The reply that ended an episode, and how the episode ended. */
+export type LastReply<R extends Reply = Reply> = Omit<R, 'finish'> & { readonly finish: FinishReason };
+
 export interface JudgedReply<R extends Reply = Reply> {
   readonly problem: Problem;
   /** What the back end was asked. */
@@ -52,7 +63,7 @@ export interface JudgedReply<R extends Reply = Reply> {
   /** The replies of the episode before the one that ended it. */
   readonly earlier: readonly Turn<R>[];
   /** `promptIndex` is the place in the plan, `sampleIndex` that of its seed; `text` begins with the opening. */
-  readonly rollout: R;
+  readonly rollout: LastReply<R>;
   readonly judgement: Judgement;
 }
 
@@ -64,6 +75,8 @@ interface Asked<R extends Reply> {
   readonly seed: bigint;
   readonly messages: readonly ChatMessage[];
   readonly earlier: readonly Turn<R>[];
+  /** Of a later turn, where the back end gives them: the very ids of all that was said. */
+  readonly ids?: Int32Array;
 }
 
 /** A prompt of a request, and whom its samples are for. */
@@ -72,17 +85,16 @@ interface Round<R extends Reply> {
   readonly asked: readonly Asked<R>[];
 }
 
-/** Of an episode that goes on: all that was said, with the very ids where the back end gives them. */
-function nextTurn<R extends Reply>(problem: Problem, { seed, messages, earlier, ...place }: Asked<R>): Round<R> {
-  const { reply, saidIds } = earlier.at(-1)!;
-  const ids = saidIds === undefined ? {} : { ids: Int32Array.from([...reply.promptIds!, ...reply.tokenIds!, ...saidIds]) };
+/** Of an episode that goes on. */
+function nextTurn<R extends Reply>(problem: Problem, asked: Asked<R>): Round<R> {
+  const { seed, messages, earlier, ids } = asked;
   const turnSeed = deriveSeed({ runSeed: seed, purpose: 'turn', iteration: earlier.length, problemId: problem.id, sample: 0 });
-  return { prompt: { id: problem.id, messages, seeds: [turnSeed], ...ids }, asked: [{ ...place, seed, messages, earlier }] };
+  return { prompt: { id: problem.id, messages, seeds: [turnSeed], ...(ids === undefined ? {} : { ids }) }, asked: [asked] };
 }
 
 /**
  * Asks for the whole plan in one request and judges each reply while the others go on. Episodes of several turns go on together, in a
- * request a turn.
+ * request a turn; one whose next turn has no room in the context ends, and is judged as one that was cut off.
  * @param take is given the judged replies in the order in which they finished; where it throws, the generation ends
  * @throws IsoproError as sampleFrom, OpenTask.prompt and OpenTask.step; what the back end and `take` throw
  */
@@ -129,14 +141,22 @@ async function askRound<R extends Reply>(
   let taken = Promise.resolve();
   let over = false;
 
-  /** The verdict on an episode that a reply ends, or what the model is told after it. */
-  const decide = async (problem: Problem, earlier: readonly Turn<R>[], { text, finish }: R): Promise<Judgement | string> => {
-    const before = earlier.map(({ reply }) => reply.text);
-    if (task.turns > 1 && finish === 'stop') {
-      const said = await task.step(problem, [...before, text]);
-      if (said !== null) return said;
+  /** The verdict on an episode that a reply ends, or the episode as it goes on. */
+  const decide = async (messages: SamplePrompt['messages'], sample: Asked<R>, reply: R): Promise<JudgedReply<R> | Asked<R>> => {
+    const { promptIndex, earlier } = sample;
+    const { problem } = plan[promptIndex]!;
+    const before = earlier.map((turn) => turn.reply.text);
+    let rollout: LastReply<R> = reply;
+    if (task.turns > 1 && reply.finish === 'stop') {
+      const said = await task.step(problem, [...before, reply.text]);
+      if (said !== null) {
+        const next = goingOn(backend, sample, reply, said);
+        if (next.ids === undefined || hasRoom(next.ids.length, maxTokens, backend.contextTokens)) return next;
+        rollout = { ...reply, finish: 'context' };
+      }
     }
-    return task.judge(problem, text, finish, { signal: cancelled, earlier: before });
+    const judgement = await task.judge(problem, rollout.text, rollout.finish, { signal: cancelled, earlier: before });
+    return { problem, messages, earlier, rollout, judgement };
   };
   const replies = sampleFrom(backend, {
     prompts: round.map(({ prompt }) => prompt),
@@ -154,14 +174,12 @@ async function askRound<R extends Reply>(
       const { prompt, asked } = round[reply.promptIndex]!;
       const sample = asked[reply.sampleIndex]!;
       const { promptIndex, sampleIndex, earlier } = sample;
-      const { problem } = plan[promptIndex]!;
       const text = earlier.length === 0 ? opening + reply.text : reply.text;
-      const rollout: R = { ...reply, promptIndex, sampleIndex, text };
-      const deciding = decide(problem, earlier, rollout);
+      const deciding = decide(prompt.messages, sample, { ...reply, promptIndex, sampleIndex, text });
       taken = Promise.all([deciding, taken]).then(([decided]) => {
         if (over) return;
-        if (typeof decided !== 'string') take({ problem, messages: prompt.messages, earlier, rollout, judgement: decided });
-        else open.push(goingOn(backend, sample, rollout, decided));
+        if ('judgement' in decided) take(decided);
+        else open.push(decided);
       });
       taken.catch(() => failed.abort());
     }
@@ -183,5 +201,6 @@ function goingOn<R extends Reply>(backend: Backend<R>, sample: Asked<R>, reply: 
     ...sample,
     messages: [...messages, { role: 'assistant', content: reply.text }, said],
     earlier: [...earlier, { reply, said: content, ...(saidIds === undefined ? {} : { saidIds }) }],
+    ...(saidIds === undefined ? {} : { ids: Int32Array.from([...reply.promptIds!, ...reply.tokenIds!, ...saidIds]) }),
   };
 }

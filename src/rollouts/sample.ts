@@ -2,11 +2,11 @@
 import { trainable, type Backend, type TokenReply } from '../backends/backend.js';
 import { IsoproError } from '../errors.js';
 import type { Problem, Verdict } from '../tasks/task.js';
-import { answer, type AnswerRequest, type JudgedReply } from './answer.js';
+import { answer, type AnswerRequest, type JudgedReply, type LastReply } from './answer.js';
 import { episodeOf, type Episode } from './episode.js';
 
 /** `tokenIds` and the log-probabilities are of the sampled tokens of the episode, in order. */
-export interface JudgedRollout extends Omit<TokenReply, 'promptIds'> {
+export interface JudgedRollout extends Omit<LastReply<TokenReply>, 'promptIds'> {
   readonly episode: Episode;
   /** The texts of the turns before the last reply, whose text is `text`. */
   readonly earlier: readonly { readonly text: string; readonly said: string }[];

@@ -4,10 +4,8 @@ import { dictionary, dictionaryOf, valueOf, type Dictionary } from '../dictionar
 import { figuresGiven, figuresOf, type Figures, type Outcome } from '../statistics/index.js';
 import { figures, FIGURES_FIT, fit } from './figure-members.js';
 import { iteration, number, recordOf, sha256 } from './record.js';
-import { turns } from './rollout-records.js';
+import { finish, turns } from './rollout-records.js';
 import type { NewRunRecord } from './streams.js';
-
-const finish = z.enum(['stop', 'length', 'aborted']);
 
 /**
  * A reply to a dev problem, before the `held_out` record of its evaluation: the adapters in between are not kept, so that replies are all

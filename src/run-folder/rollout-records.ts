@@ -27,7 +27,7 @@ export const ADMISSIONS = [
   'distilled', // whatever its verdict: each of its tokens is pulled towards what the teacher would have said
   'failed', // by the verdict, or by what a control trains on instead of it
   'undecided',
-  'incomplete', // it did not end by itself: training on it would teach to stop anywhere
+  'incomplete', // it was cut off: training on it would teach to stop anywhere
   'contradictory', // its reasoning contradicts the problem
   'duplicate', // of an earlier sample of its problem
   'uninformative', // no sample of its problem has another reward: there is nothing to contrast it with
@@ -37,6 +37,8 @@ export type Admission = (typeof ADMISSIONS)[number];
 /** Replies that did not end the episode: how many tokens each has, and what the model was told after it. */
 export const turns = z.array(z.object({ tokens: z.int().min(1), text: z.string(), said: z.string(), saidIds: z.array(z.int()) })).min(1);
 export type TurnRecord = z.infer<typeof turns>[number];
+
+export const finish = z.enum(['stop', 'length', 'context', 'aborted']);
 
 export const rollout = z.object({
   kind: z.literal('rollout'),
@@ -50,7 +52,7 @@ export const rollout = z.object({
   turns: turns.optional(),
   /** Of the last reply. */
   text: z.string(),
-  finish: z.enum(['stop', 'length', 'aborted']),
+  finish,
   adapterId: z.string().nullable(),
   /** Mean over the sampled tokens, nats, at temperature 1. */
   meanLogprob: number.nullable(),

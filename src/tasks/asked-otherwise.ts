@@ -53,7 +53,7 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
     readProblem: (value) => task.readProblem(value),
     prompt,
     question: (problem, style) => task.prompt(problem, style),
-    judge: (problem, text, finish, options) => task.judge(problem, text, judgeTruncated && finish === 'length' ? 'stop' : finish, options),
+    judge: (problem, text, finish, options) => task.judge(problem, text, judgeTruncated && finish !== 'aborted' ? 'stop' : finish, options),
     judgeLeniently: (problem, text, options) => task.judgeLeniently(problem, text, options),
     readAnswer: (problem, text) => task.readAnswer(problem, text),
     applyPolicy: (name, problem) => task.applyPolicy(name, problem),

@@ -4,9 +4,9 @@ import { isWellFormed, TRUNCATED } from './verdict.js';
 
 /**
  * `format`: no answer could be read; `truncated`: cut off at the token limit; `wrong`: read, and against a rule; `undecided`: the verifier
- * found no verdict; `aborted`: cancelled.
+ * found no verdict; `aborted`: cancelled; `context`: an episode had no room for its next turn.
  */
-export const FAILURES = ['format', 'truncated', 'wrong', 'undecided', 'aborted'] as const;
+export const FAILURES = ['format', 'truncated', 'wrong', 'undecided', 'aborted', 'context'] as const;
 export type FailureKind = (typeof FAILURES)[number];
 
 /** What of a verdict tells why. */
@@ -113,7 +113,7 @@ export function failureOf({ kind, why, formed, finish }: Reason): Pick<Failure, 
   const said = why?.join(', ') ?? '';
   if (kind === 'none') return { kind: 'undecided', why: said };
   const cut = finish !== undefined && finish !== 'stop' && formed !== true && (why === undefined || why.includes(TRUNCATED_CATEGORY));
-  if (cut) return { kind: finish === 'aborted' ? 'aborted' : 'truncated', why: '' };
+  if (cut) return { kind: finish === 'length' ? 'truncated' : finish, why: '' };
   if (formed === undefined) return null;
   return formed ? { kind: 'wrong', why: said } : { kind: 'format', why: said === 'format' ? '' : said };
 }

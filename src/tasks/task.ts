@@ -12,8 +12,11 @@ export interface ChatMessage {
 export type PromptStyle = 'cot' | 'plain';
 export const PROMPT_STYLES: readonly PromptStyle[] = ['cot', 'plain'];
 
-/** How a rollout ended: with the end-of-turn token, at the token limit, or cancelled. */
-export type FinishReason = 'stop' | 'length' | 'aborted';
+/**
+ * How a rollout ended: with the end-of-turn token, at the token limit, before a turn for which the context had no room (its last reply
+ * ended by itself, the episode did not), or cancelled.
+ */
+export type FinishReason = 'stop' | 'length' | 'context' | 'aborted';
 
 export interface Tier {
   readonly id: string;

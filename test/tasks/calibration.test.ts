@@ -152,6 +152,12 @@ describe('what is recommended', () => {
     ]);
   });
 
+  test('a larger context, and not more tokens, where episodes have no room for their next turn', () => {
+    const { settings, reasons } = recommended(times(9, group('A', 4, { finish: 'context', formed: true, tokens: 500 })));
+    expect(settings).toMatchObject({ maxTokens: 32 });
+    expect(reasons).toEqual([expect.stringMatching(/^A: 50 % of the episodes have no room .*: give the model a larger context/)]);
+  });
+
   test('more tokens first where every reply was cut off, and not easier problems', () => {
     const { tiers, settings, reasons } = recommended(times(9, group('A', 0, { finish: 'length', formed: false, tokens: 512 })));
     expect([tiers, settings]).toEqual([[], null]);

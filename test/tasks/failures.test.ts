@@ -43,6 +43,7 @@ describe('the category of a reply', () => {
     ['cannot be read', [failed('format', ''), null], { kind: 'format', why: '' }],
     ['cannot be read, in the words of its parser', [failed('two_answers', ''), null], { kind: 'format', why: 'two_answers' }],
     ['is cut off', [TRUNCATED, null, 'length'], { kind: 'truncated', why: '' }],
+    ['had no room for its next turn', [TRUNCATED, null, 'context'], { kind: 'context', why: '' }],
     ['is cancelled', [TRUNCATED, null, 'aborted'], { kind: 'aborted', why: '' }],
     ['breaks rules, each named once', [wrong('order', 'deadline', 'order')], { kind: 'wrong', why: 'deadline, order' }],
     ['is cut off, and judged all the same', [wrong('deadline'), 'answer', 'length'], { kind: 'wrong', why: 'deadline' }],

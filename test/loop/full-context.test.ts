@@ -1,0 +1,208 @@
+/** Episodes whose next turn has no room in the context: they end there, the run goes on, and its judge knows such an end. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { EMBEDDED_MODEL } from '../../src/engine/model-aliases.js';
+import { evaluateGreedy, loadModel, localBackend, openTask, run, type Model } from '../../src/index.js';
+import { judgeRun } from '../../src/judge/judge.js';
+import { ReplyReader } from '../../src/judge/replies.js';
+import { verifyRollouts } from '../../src/judge/rollouts.js';
+import { LogReader, type LogRecord } from '../../src/log/read.js';
+import { readManifest } from '../../src/run-folder/manifest.js';
+import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
+import { RUN_STREAMS } from '../../src/run-folder/streams.js';
+import type { RunProgress } from '../../src/training/hooks.js';
+import type { RunResult } from '../../src/training/result.js';
+import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-full-context-'));
+const file = (name: string): string => path.join(folder, name);
+process.env.ISOPRO_HOME = file('home');
+afterAll(() => {
+  delete process.env.ISOPRO_HOME;
+  rmSync(folder, { recursive: true, force: true });
+});
+
+describe('a run whose context holds one, two or three turns, as the problem is', () => {
+  /** In 512 tokens: a question has 47 to 159 of them, a reply 39 to 160, what is said of it 90 to 300. */
+  const SETTINGS = {
+    task: 'scheduling',
+    iterations: 1,
+    signer: 'single-process',
+    model: { name: EMBEDDED_MODEL, threads: 1, contextTokens: 512 },
+    sampling: { rollouts: 28, samples: 4, maxTokens: 170, turns: 3 },
+    optimiser: { stepsPerIteration: 1, batchSize: 4 },
+    layers: { rank: 2, topLayers: 1 },
+    evaluation: { devSize: 1, testSize: 1, forgetting: 0 },
+  } as const;
+  let whole: RunResult;
+  let records: readonly LogRecord[];
+  const recordsOf = (name: string): LogRecord[] => {
+    const reader = new LogReader(path.join(file(name), 'log.sqlite'), RUN_STREAMS);
+    try {
+      return [...reader.records()];
+    } finally {
+      reader.close();
+    }
+  };
+  const rolloutsOf = (of: readonly LogRecord[]): RolloutRecord[] =>
+    of.filter(({ payload }) => payload.kind === 'rollout').map(({ payload }) => payload as unknown as RolloutRecord);
+  const full = ({ finish }: RolloutRecord): boolean => finish === 'context';
+
+  beforeAll(async () => {
+    whole = await run(SETTINGS, { out: file('whole') });
+    records = recordsOf('whole');
+  }, 300_000);
+
+  test('goes on to its end; an episode without room for its next turn fails as one that was cut off, and is not trained on', () => {
+    const rollouts = rolloutsOf(records);
+    expect(rollouts).toHaveLength(SETTINGS.sampling.rollouts);
+    expect(new Set(rollouts.filter(full).map(({ turns = [] }) => turns.length))).toEqual(new Set([0, 1]));
+    for (const { verdict, form, admission } of rollouts.filter(full))
+      expect([verdict.kind, verdict.violations, form, admission]).toEqual(['fail', ['truncated'], null, 'incomplete']);
+    expect(rollouts.some((rollout) => !full(rollout) && rollout.turns !== undefined)).toBe(true);
+  });
+
+  test('comes to the same when it is interrupted among such episodes and goes on', async () => {
+    const stop = new AbortController();
+    const onProgress = ({ stage, done }: Pick<RunProgress, 'stage' | 'done'>): void => {
+      if (stage === 'rollouts' && done >= 20) stop.abort();
+    };
+    const stopped = run(SETTINGS, { out: file('stopped'), signal: stop.signal, keepSeconds: 0, onProgress });
+    await expect(stopped).rejects.toMatchObject({ code: 'ABORTED' });
+    const resumed = await run(SETTINGS, { out: file('stopped') });
+    expect(resumed.adapter.sha256).toBe(whole.adapter.sha256);
+    expect(rolloutsOf(recordsOf('stopped'))).toEqual(rolloutsOf(records));
+  }, 300_000);
+
+  test('is found again by the judge, its evaluations too', async () => {
+    const { steps } = await judgeRun({ folder: file('whole'), heldOut: 'both' });
+    expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
+    expect(steps.filter(({ step, status }) => [10, 12, 13].includes(step) && status === 'pass')).toHaveLength(3);
+  }, 300_000);
+
+  describe('its log', () => {
+    let model: Model;
+    beforeAll(async () => {
+      model = await loadModel(EMBEDDED_MODEL, { threads: 1 });
+    });
+    afterAll(() => model.dispose());
+
+    const verify = async (changed: readonly LogRecord[], contextTokens = 512, turns = 3): Promise<unknown> => {
+      await using task = await openTask('scheduling', { turns });
+      const { start } = readManifest(file('whole'));
+      const reader = { records: ({ stream }: { stream: string }) => changed.filter((record) => record.stream === stream) };
+      return verifyRollouts({
+        reader: reader as unknown as LogReader,
+        start: { ...start, evaluation: { ...start.evaluation, contextTokens } },
+        task,
+        model,
+        replies: new ReplyReader(model, start.evaluation.maxTokens),
+        figures: { policies: null, settings: start.settings } as never,
+      });
+    };
+    /** The first rollout of a kind changed, with the verdict that such an end has. */
+    const forged = (of: (rollout: RolloutRecord) => boolean, change: (rollout: RolloutRecord) => Partial<RolloutRecord>): LogRecord[] => {
+      const at = records.findIndex(({ payload }) => payload.kind === 'rollout' && of(payload as unknown as RolloutRecord));
+      return records.map((record, i) =>
+        i === at ? { ...record, payload: { ...record.payload, ...change(record.payload as unknown as RolloutRecord) } as never } : record,
+      );
+    };
+    const ended: Partial<RolloutRecord> = {
+      finish: 'context',
+      form: null,
+      verdict: { kind: 'fail', violations: ['truncated'] },
+      admission: 'incomplete',
+    };
+
+    test('is verified as it stands', async () => {
+      expect(await verify(records)).toMatchObject({ undecided: 0, unverified: 0 });
+    });
+
+    test.each<[string, () => LogRecord[], RegExp]>([
+      [
+        'an episode that ended early, with room for its next turn',
+        () =>
+          forged(
+            ({ turns }) => turns !== undefined,
+            ({ tokenIds, turns }) => ({
+              ...ended,
+              tokenIds: tokenIds.slice(0, turns![0]!.tokens),
+              text: turns![0]!.text,
+              turns: undefined,
+            }),
+          ),
+        /ended for want of room, and the context of 512 tokens has it/,
+      ],
+      [
+        'a reply that ended its episode as the task has it',
+        () =>
+          forged(
+            ({ verdict }) => verdict.kind === 'pass',
+            () => ended,
+          ),
+        /ended for want of room, and the task has it end there/,
+      ],
+      ['an end for want of room that is called one of the task', () => forged(full, () => ({ finish: 'stop' })), /would have gone on/],
+      ['and one of the limit of tokens', () => forged(full, () => ({ finish: 'length' })), /cut off holds an end token/],
+    ])('%s is a hard fail', async (_, changed, message) => {
+      await expect(verify(changed())).rejects.toThrow(message);
+    });
+
+    test('of a run that says that it had more room, or less, is a hard fail', async () => {
+      await expect(verify(records, 1024)).rejects.toThrow(/has it for another reply/);
+      await expect(verify(records, 400)).rejects.toThrow(/has no room for reply 2/);
+    });
+
+    test('of a task without turns has no such end', async () => {
+      await expect(
+        verify(
+          records.filter(({ payload: { kind, turns } }) => kind !== 'rollout' || turns === undefined),
+          512,
+          1,
+        ),
+      ).rejects.toThrow(/the task has it end there/);
+    });
+  });
+});
+
+describe('the last token of room', () => {
+  const MAX_TOKENS = 120;
+  beforeAll(() => {
+    writeLetterModel(file('letters.gguf'));
+    writeLetterTask(file('pair.mjs'), {
+      members: "  limits: { turns: 2 },\n  step: (problem, replies) => (replies.length < 2 ? 'And another letter?' : null),\n",
+    });
+  });
+
+  /** How an episode ended, after how many replies, and what the last one came to. */
+  const ending = async (contextTokens: number, judgeTruncated = false): Promise<{ end: unknown[]; promptTokens: number }> => {
+    await using model = await loadModel(file('letters.gguf'), { threads: 1, contextTokens });
+    await using task = await openTask(file('pair.mjs'), { judgeTruncated });
+    const end: unknown[] = [];
+    let promptTokens = 0;
+    await evaluateGreedy(localBackend(model), task, [await task.generate('L0', 1n)], {
+      style: 'cot',
+      maxTokens: MAX_TOKENS,
+      onReply: ({ earlier, rollout, judgement: { verdict, form } }) => {
+        end.push(rollout.finish, earlier.length + 1, verdict.violations[0]?.category ?? form);
+        promptTokens = rollout.promptIds.length;
+      },
+    });
+    return { end, promptTokens };
+  };
+
+  test('is used; with one token less the first reply ends the episode', async () => {
+    const { end, promptTokens } = await ending(1024);
+    const enough = promptTokens + MAX_TOKENS;
+    expect(await ending(enough)).toEqual({ end, promptTokens });
+    expect(end.slice(0, 2)).toEqual(['stop', 2]);
+    expect((await ending(enough - 1)).end).toEqual(['context', 1, 'truncated']);
+    expect((await ending(enough - 1, true)).end).not.toContain('truncated');
+  });
+
+  test('of a first question is not: that it has no room is an error', async () => {
+    await expect(ending(128)).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
+  });
+});
