@@ -20,7 +20,7 @@ import {
 import { withQuestions } from './asked.js';
 import { wholeSets } from './evaluation-set.js';
 import { longestReference } from './longest-reference.js';
-import { HeldOutProblems } from './held-out-problems.js';
+import { Undrawn } from './undrawn.js';
 
 export interface CalibrationOptions {
   /** Default: those that are trained on. */
@@ -59,7 +59,7 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
   const { problems, samples, seed, style, maxTokens, maxSequences, adapter, signal, onProgress } = options;
   const chosen = options.tiers?.map((id) => findTier(task.id, task.tiers, id)) ?? task.tiers.filter(({ trains }) => trains);
   const held = await wholeSets(task);
-  const excluded = new HeldOutProblems(held, { model, task, style });
+  const excluded = new Undrawn(held, { model, task, style, maxTokens });
   const backend = localBackend(model);
   const asked: Problem[] = [];
   const groups: CalibrationGroup[] = [];
@@ -105,7 +105,7 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
     longestReference: await longestReference(model, task, [...asked, ...held], style),
     unshown: options.unshown ?? null,
   });
-  const recommended = { ...recommendation, reasons: [...reasons, ...leftOut(task.tiers, chosen)] };
+  const recommended = { ...recommendation, reasons: [...reasons, ...excluded.tooLong.values(), ...leftOut(task.tiers, chosen)] };
   return { tiers, recommended, failures, replies: done, seconds };
 }
 

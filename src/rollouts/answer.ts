@@ -8,7 +8,9 @@ import {
   type SamplePrompt,
   type SampleRequest,
 } from '../backends/backend.js';
+import { IsoproError } from '../errors.js';
 import { deriveSeed } from '../random.js';
+import { problemNamed } from '../tasks/problem-named.js';
 import type { ChatMessage, FinishReason, Judgement, OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 import type { PlannedProblem } from './plan.js';
 
@@ -187,7 +189,7 @@ async function askRound<R extends Reply>(
     return open;
   } catch (error) {
     if (failed.signal.aborted) await taken; // throws what went wrong first
-    throw error;
+    throw namingProblem(error, (index) => ({ ...round[index]!.prompt, ...plan[round[index]!.asked[0]!.promptIndex]! }));
   } finally {
     over = true; // a verdict that comes later is nobody's
   }
@@ -203,4 +205,14 @@ function goingOn<R extends Reply>(backend: Backend<R>, sample: Asked<R>, reply: 
     earlier: [...earlier, { reply, said: content, ...(saidIds === undefined ? {} : { saidIds }) }],
     ...(saidIds === undefined ? {} : { ids: Int32Array.from([...reply.promptIds!, ...reply.tokenIds!, ...saidIds]) }),
   };
+}
+
+/** Of a prompt that has no room in the context: the problem that it asks, in the place of its number in the request. */
+function namingProblem(error: unknown, asked: (index: number) => { readonly problem: Problem } & Pick<SamplePrompt, 'messages'>): unknown {
+  if (!(error instanceof IsoproError) || error.code !== 'CONTEXT_OVERFLOW') return error;
+  const [, index, rest] = /^prompt (\d+) (has .*)$/s.exec(error.message) ?? [];
+  if (index === undefined) return error;
+  const { problem, messages } = asked(Number(index));
+  const { remedy } = error;
+  return new IsoproError('CONTEXT_OVERFLOW', `the prompt of ${problemNamed(problem, messages)} ${rest}`, { cause: error, remedy });
 }

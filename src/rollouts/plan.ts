@@ -15,7 +15,7 @@ export interface PlanOptions {
   /** Problems by tier. */
   readonly counts: ReadonlyMap<string, number>;
   readonly samples: number;
-  /** What training may not see: every evaluation set. `find` says null of a problem that is none of it. */
+  /** What is not drawn, such as every evaluation set. `find` says null of a problem that is none of it. */
   readonly excluded?: { find(problem: Problem): Promise<string | null> };
 }
 
@@ -46,13 +46,23 @@ export async function planRollouts({ task, runSeed, iteration, counts, samples, 
   return planned;
 }
 
-/** A sentence for each tier of which problems were wanted and none is left to train on. */
-export function leftOut(counts: PlanOptions['counts'], plan: readonly PlannedProblem[]): string[] {
+/**
+ * A sentence for each tier of which problems were wanted and none is left to train on.
+ * @param tooLong tiers of which problems leave no room in the context
+ */
+export function leftOut(
+  counts: PlanOptions['counts'],
+  plan: readonly PlannedProblem[],
+  tooLong: ReadonlyMap<string, unknown> = new Map(),
+): string[] {
   const drawn = new Set(plan.map(({ problem }) => problem.tier));
   const kept = SET_SIZE.dev + SET_SIZE.test;
   return [...counts].flatMap(([tier, wanted]) =>
     wanted === 0 || drawn.has(tier)
       ? []
-      : [`tier ${tier} is not trained on: the evaluation sets keep ${kept} different problems of a tier, and it has no others`],
+      : [
+          `tier ${tier} is not trained on: the evaluation sets keep ${kept} different problems of a tier, and it has no others` +
+            (tooLong.has(tier) ? ' whose prompts leave room in the context' : ''),
+        ],
   );
 }

@@ -11,7 +11,7 @@ import {
 } from '../evaluation/calibration.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { longestReference } from '../evaluation/longest-reference.js';
-import { HeldOutProblems } from '../evaluation/held-out-problems.js';
+import { Undrawn } from '../evaluation/undrawn.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
@@ -103,6 +103,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
   const problems = calibrates ? CALIBRATED_PROBLEMS : SAMPLED_PROBLEMS;
   const counts = new Map(tiers.map((tier) => [tier, problems]));
   const held = calibrates ? await wholeSets(task) : [];
+  const undrawn = new Undrawn(held, { model, task, style, maxTokens, onTooLong: (sentence) => warnings.push(sentence) });
   const plan = inTurn(
     await planRollouts({
       task,
@@ -110,7 +111,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
       iteration: 0,
       counts,
       samples,
-      ...(calibrates ? { excluded: new HeldOutProblems(held, { model, task, style }) } : {}),
+      excluded: undrawn,
     }),
   );
 
@@ -173,7 +174,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
     const trainingRate = trained / trainingSeconds;
     return {
       settings: resolved,
-      warnings: [...warnings, ...leftOut(counts, plan)],
+      warnings: [...warnings, ...leftOut(counts, plan, undrawn.tooLong)],
       evaluations: { dev: dev.problems.length, test: test.problems.length },
       layers,
       trainableParameters: parameters,

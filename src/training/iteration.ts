@@ -5,6 +5,7 @@ import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import { trainSequence } from '../algorithms/sequences.js';
 import { temperedLogprobs } from '../algorithms/steps.js';
 import { dictionary } from '../dictionary.js';
+import { withContextRemedy } from '../engine/context-overflow.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
 import { withQuestions } from '../evaluation/asked.js';
@@ -156,7 +157,7 @@ function withRight(records: readonly RolloutsRecord[], { rows }: Failures): Roll
 }
 
 async function sample(context: RunContext, state: RunState, iteration: number): ReturnType<typeof sampleRollouts> {
-  const { settings, task, backend, excluded } = context;
+  const { settings, task, backend, undrawn } = context;
   const { rollouts, samples, allocation, allocationFloor } = settings.sampling;
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
   const wanted = Math.max(1, Math.round(rollouts / samples));
@@ -166,9 +167,12 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
     records: state.buffer.records(iteration),
     floor: allocation === 'uniform' ? 1 : allocationFloor,
   });
-  const plan = await planRollouts({ task, runSeed: BigInt(settings.seed), iteration, counts, samples, excluded });
+  const plan = await planRollouts({ task, runSeed: BigInt(settings.seed), iteration, counts, samples, excluded: undrawn });
   if (plan.length === 0) {
     const { dev, test } = SET_SIZE;
+    const [tooLong] = undrawn.tooLong.values();
+    if (tooLong !== undefined)
+      throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', `there is nothing to train on: ${tooLong}`), context.model.limits);
     const needed =
       `${dev} problems of each tier are the dev set's and ${test} others the test set's; one that is trained on needs more ` +
       `than these ${dev + test}`;
@@ -182,7 +186,7 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
       `${plan.length} of the ${wanted} different problems of an iteration could be drawn, and there are hardly more: with ${samples} ` +
         `samples of each it has ${plan.length * samples} rollouts, not ${rollouts}`,
     );
-  if (iteration === 1) for (const left of leftOut(counts, plan)) context.hooks.onNotice?.(left);
+  if (iteration === 1) for (const left of leftOut(counts, plan, undrawn.tooLong)) context.hooks.onNotice?.(left);
   const hits = new Map<string, { passed: number; decided: number }>();
   const progress = { stage: 'rollouts' as const, iteration, total: plan.length * samples };
   report(context, { ...progress, hits: shownHits(hits) });

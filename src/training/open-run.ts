@@ -9,7 +9,7 @@ import { modelShape } from '../engine/adapter-files.js';
 import { loadModel, type Model } from '../engine/model.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
-import { HeldOutProblems } from '../evaluation/held-out-problems.js';
+import { Undrawn } from '../evaluation/undrawn.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
 import { parseCheckpoint } from '../log/checkpoint.js';
 import { EventLog } from '../log/event-log.js';
@@ -158,6 +158,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       onNotice: notice,
     });
     closers.push(() => kept.keep());
+    const { style, maxTokens } = resolved.sampling;
     const context: RunContext = {
       settings: resolved,
       folder,
@@ -172,7 +173,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       test,
       log,
       hooks,
-      excluded: new HeldOutProblems(await wholeSets(task), { model, task, style: resolved.sampling.style }),
+      undrawn: new Undrawn(await wholeSets(task), { model, task, style, maxTokens, onTooLong: notice }),
       ...(signal === undefined ? {} : { signal }),
     };
     const state = freshState(resolved);

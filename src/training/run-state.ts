@@ -3,7 +3,7 @@ import type { Backend, TokenReply } from '../backends/backend.js';
 import { dictionary } from '../dictionary.js';
 import type { Model } from '../engine/model.js';
 import type { EvaluationSet } from '../evaluation/evaluation-set.js';
-import type { HeldOutProblems } from '../evaluation/held-out-problems.js';
+import type { Undrawn } from '../evaluation/undrawn.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import type { RunLog } from '../run-folder/streams.js';
 import type { TierVerdicts } from '../statistics/index.js';
@@ -33,8 +33,7 @@ export interface RunContext {
   readonly task: OpenTask;
   readonly dev: EvaluationSet;
   readonly test: EvaluationSet;
-  /** What training never sees. */
-  readonly excluded: HeldOutProblems;
+  readonly undrawn: Undrawn;
   readonly log: RunLog;
   readonly hooks: RunHooks;
   readonly signal?: AbortSignal;

@@ -1,5 +1,5 @@
 /** Episodes whose next turn has no room in the context: they end there, the run goes on, and its judge knows such an end. */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
@@ -14,7 +14,7 @@ import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import type { RunProgress } from '../../src/training/hooks.js';
 import type { RunResult } from '../../src/training/result.js';
-import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { shortestRun, writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-full-context-'));
 const file = (name: string): string => path.join(folder, name);
@@ -203,6 +203,48 @@ describe('the last token of room', () => {
   });
 
   test('of a first question is not: that it has no room is an error', async () => {
-    await expect(ending(128)).rejects.toMatchObject({ code: 'CONTEXT_OVERFLOW' });
+    await expect(ending(128)).rejects.toMatchObject({
+      code: 'CONTEXT_OVERFLOW',
+      message: expect.stringMatching(/^the prompt of problem [0-9a-f]{12} of tier L0 \(".+"\) has \d+ tokens/),
+    });
+  });
+});
+
+describe('rows of which some are longer than the context', () => {
+  const LONG = 'ab '.repeat(2000);
+  const row = (i: number, isLong: boolean): string => `${JSON.stringify({ prompt: `${isLong ? LONG : ''}${i}`, answer: 'a' })}\n`;
+  const write = (long: ReadonlySet<number>): void =>
+    writeFileSync(file('rows.jsonl'), Array.from({ length: 60 }, (_, i) => row(i, long.has(i))).join(''));
+  /** So many of those that are trained on are made long ones: the evaluation sets stay as they are. */
+  const lengthen = async (count: number): Promise<void> => {
+    write(new Set());
+    await using task = await openTask(file('rows.jsonl'));
+    const trained = task.rows!.trained('all') as unknown as readonly { readonly messages: readonly { readonly content: string }[] }[];
+    write(new Set(trained.slice(0, count).map(({ messages }) => Number(messages[0]!.content))));
+  };
+  beforeAll(() => writeLetterModel(file('letters.gguf')));
+  const SHORTEST = shortestRun(file('rows.jsonl'), file('letters.gguf'));
+  const settings = { ...SHORTEST, sampling: { ...SHORTEST.sampling, rollouts: 400 } };
+
+  test('are not drawn, which is said once; the run goes on and is judged', async () => {
+    await lengthen(5);
+    const notices: string[] = [];
+    const result = await run(settings, { out: file('rows'), onNotice: (text) => notices.push(text) });
+    expect(notices.filter((text) => text.includes('is not drawn'))).toEqual([
+      expect.stringMatching(
+        /^problem [0-9a-f]{12} of tier all \("ab ab .*…"\) is not drawn, nor are others like it: its prompt has \d{4} tokens/,
+      ),
+    ]);
+    expect(result.iterations).toHaveLength(1);
+    const { steps } = await judgeRun({ folder: file('rows'), model: file('letters.gguf'), heldOut: 'both' });
+    expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
+  }, 120_000);
+
+  test('are all that there is to train on: an error says so', async () => {
+    await lengthen(60);
+    await expect(run(settings, { out: file('long') })).rejects.toMatchObject({
+      code: 'CONTEXT_OVERFLOW',
+      message: expect.stringMatching(/^there is nothing to train on: problem .* is not drawn/),
+    });
   });
 });
