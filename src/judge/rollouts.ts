@@ -173,6 +173,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   const judge = ({ problem, rollout: { text, finish, texts } }: Asked) =>
     task.judge(problem, text, finish, { ...earlierOf(texts), ...cancelling });
   const sampled: Problem[] = [];
+  const verdicts = new Verdicts();
   async function* asked(): AsyncGenerator<Asked> {
     let problem: Problem | null = null;
     for (const record of reader.records({ stream: 'rollouts' })) {
@@ -185,7 +186,8 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
         const rollout = readRollout(replies, record);
         if (problem === null || problem.id !== rollout.problemId || problem.tier !== rollout.tier)
           return fail(`record ${gseq}: the rollout does not follow its problem`);
-        await checkTurns(request, gseq, problem, rollout);
+        const untold = await checkTurns(request, gseq, problem, rollout, rollout.verdict.kind);
+        verdicts.unverified += untold; // others are judged meanwhile
         yield { gseq, problem, rollout };
       } else if (payload.kind === 'reference') {
         const reference = readRecord(referenceRecord, record, fail);
@@ -197,7 +199,6 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     }
   }
   let rollouts = 0;
-  const verdicts = new Verdicts();
   const tally = new FailureTally();
   for await (const [each, found] of callAhead(asked(), atOnce, judge)) {
     const { gseq, problem, rollout } = each;
@@ -251,40 +252,51 @@ const earlierOf = (texts: readonly string[]): JudgeOptions => (texts.length === 
 
 /**
  * What the model was told between its replies is what the task says there, in the tokens of the model's template; each prompt had room for
- * a reply, and the episode ended where the task ends it or where the next prompt has none. @throws HardFail
+ * a reply, and the episode ended where the task ends it or where the next prompt has none. An attempt without a verdict is followed by
+ * nothing, so that the run ends there where its verifier found none.
+ * @param kind of the logged verdict
+ * @returns how often that could not be told, since the judge's own verifier found none @throws HardFail
  */
 async function checkTurns(
   { model, task, start }: Pick<VerifyRequest, 'model' | 'task' | 'start'>,
   gseq: number,
   problem: Problem,
   { turns = [], texts, tokenIds, finish }: Omit<LoggedReply, 'problemId'> & { readonly texts: readonly string[] },
-): Promise<void> {
-  if (task.turns === 1 && turns.length === 0 && finish !== 'context') return;
+  kind: string,
+): Promise<number> {
+  if (task.turns === 1 && turns.length === 0 && finish !== 'context') return 0;
   const { style, maxTokens, contextTokens } = start.evaluation;
   const context = contextOf({ contextTokens, trainedContext: model.info.trainedContext });
   const messages = await task.prompt(problem, style);
   let tokens = model.renderChat(messages).tokenIds.length;
+  let untold = 0;
+  const isUndecided = async (reply: string): Promise<boolean> => (await task.judge(problem, reply, 'stop')).verdict.kind === 'none';
   for (const [i, turn] of turns.entries()) {
     const told: ChatMessage = { role: 'user', content: turn.said };
-    if ((await task.step(problem, texts.slice(0, i + 1))) !== turn.said)
-      fail(`record ${gseq}: after reply ${i + 1} the model was told something else than the task says`);
+    const own = await task.step(problem, texts.slice(0, i + 1));
+    if (own === null && (await isUndecided(texts[i]!))) untold++;
+    else if (own !== turn.said) fail(`record ${gseq}: after reply ${i + 1} the model was told something else than the task says`);
     if (model.renderTurn(messages, told).join() !== turn.saidIds.join())
       fail(`record ${gseq}: the tokens after reply ${i + 1} are not those of what the model was told`);
     messages.push({ role: 'assistant', content: texts[i]! }, told);
     tokens += turn.tokens + turn.saidIds.length;
     if (!hasRoom(tokens, maxTokens, context)) fail(`record ${gseq}: the context of ${context} tokens has no room for reply ${i + 2}`);
   }
-  if (finish !== 'stop' && finish !== 'context') return;
+  if (finish !== 'stop' && finish !== 'context') return untold;
   const content = await task.step(problem, texts);
   if (finish === 'stop') {
-    if (content !== null) fail(`record ${gseq}: the task would have gone on after the last reply`);
-    return;
+    if (content !== null && kind !== 'none') fail(`record ${gseq}: the task would have gone on after the last reply`);
+    return untold;
   }
-  if (content === null) return fail(`record ${gseq}: the episode ended for want of room, and the task has it end there`);
+  if (content === null) {
+    if (texts.length < task.turns && (await isUndecided(texts.at(-1)!))) return untold + 1;
+    return fail(`record ${gseq}: the episode ended for want of room, and the task has it end there`);
+  }
   const last = tokenIds.length - turns.reduce((sum, turn) => sum + turn.tokens, 0);
   tokens += last + model.renderTurn(messages, { role: 'user', content }).length;
   if (hasRoom(tokens, maxTokens, context))
     fail(`record ${gseq}: the episode ended for want of room, and the context of ${context} tokens has it for another reply`);
+  return untold;
 }
 
 /** Of the adapters in between only their replies are left: each dev problem has one, and the verdict that it deserves. @throws HardFail */
@@ -311,13 +323,20 @@ async function checkDev({
       if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1]))
         fail(`record ${gseq} is not an evaluation of the dev problems, in their order`);
       if (!same(given.map(({ problemId: id }) => id))) fail(`record ${gseq} does not follow one reply to each dev problem, in their order`);
-      const judge = async ([i, problem]: readonly [number, Problem]): Promise<Judgement> => {
+      const judge = ([i, problem]: readonly [number, Problem]): Promise<Judgement> => {
         const { gseq: at, ...logged } = given[i]!;
         const texts = replies.read(at, logged);
-        await checkTurns({ model, task, start }, at, problem, { ...logged, texts });
         return task.judge(problem, texts.at(-1)!, logged.finish, { ...earlierOf(texts), ...cancelling });
       };
-      for await (const [each, found] of callAhead(set.problems.entries(), atOnce, judge)) {
+      const judgeEpisode = async (each: readonly [number, Problem]): Promise<Judgement> => {
+        const [i, problem] = each;
+        const { gseq: at, ...logged } = given[i]!;
+        const texts = replies.read(at, logged);
+        const untold = await checkTurns({ model, task, start }, at, problem, { ...logged, texts }, outcomes[i]![2]);
+        verdicts.unverified += untold;
+        return judge(each);
+      };
+      for await (const [each, found] of callAhead(set.problems.entries(), atOnce, judgeEpisode)) {
         const [what, i] = [`record ${gseq}, dev problem ${each[0]}`, each[0]];
         const kind = outcomes[i]![2];
         const own = await verdicts.compare(

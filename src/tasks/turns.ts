@@ -23,12 +23,14 @@ export function turnsOf({ id, own, feedback }: Turning, asked: number | undefine
   return turns;
 }
 
-/** What a reply that failed is answered with; null after any other. */
+/** What a reply that failed is answered with; null after any other. Where there is no verdict it is asked for once more. */
 export async function nextAttempt(
   task: Pick<OpenTask, 'judge' | 'feedback'>,
   problem: Problem,
   replies: readonly string[],
 ): Promise<string | null> {
-  const { verdict } = await task.judge(problem, replies.at(-1)!, 'stop');
+  const judged = async () => (await task.judge(problem, replies.at(-1)!, 'stop')).verdict;
+  const first = await judged();
+  const verdict = first.kind === 'none' ? await judged() : first;
   return verdict.kind === 'fail' ? task.feedback(problem, verdict) : null;
 }

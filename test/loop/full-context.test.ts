@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { EMBEDDED_MODEL } from '../../src/engine/model-aliases.js';
-import { evaluateGreedy, loadModel, localBackend, openTask, run, type Model } from '../../src/index.js';
+import { evaluateGreedy, loadModel, localBackend, openTask, run, type Model, type OpenTask, type Problem } from '../../src/index.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import { ReplyReader } from '../../src/judge/replies.js';
 import { verifyRollouts } from '../../src/judge/rollouts.js';
@@ -89,8 +89,14 @@ describe('a run whose context holds one, two or three turns, as the problem is',
     });
     afterAll(() => model.dispose());
 
-    const verify = async (changed: readonly LogRecord[], contextTokens = 512, turns = 3): Promise<unknown> => {
-      await using task = await openTask('scheduling', { turns });
+    const verify = async (
+      changed: readonly LogRecord[],
+      contextTokens = 512,
+      turns = 3,
+      as = (task: OpenTask): OpenTask => task,
+    ): Promise<unknown> => {
+      await using opened = await openTask('scheduling', { turns });
+      const task = as(opened);
       const { start } = readManifest(file('whole'));
       const reader = { records: ({ stream }: { stream: string }) => changed.filter((record) => record.stream === stream) };
       return verifyRollouts({
@@ -118,6 +124,33 @@ describe('a run whose context holds one, two or three turns, as the problem is',
 
     test('is verified as it stands', async () => {
       expect(await verify(records)).toMatchObject({ undecided: 0, unverified: 0 });
+    });
+
+    test('is not refused where the judge finds no verdict on a reply that was answered, but counted', async () => {
+      // a verifier that runs out of time on one reply for good: nothing follows it, and it has no verdict
+      const [{ text }] = rolloutsOf(records).filter(full) as [RolloutRecord];
+      const losing = (task: OpenTask): OpenTask =>
+        new Proxy(task, {
+          get: (of, name) => {
+            if (name === 'step')
+              return async (problem: Problem, replies: readonly string[]) => (replies.at(-1) === text ? null : of.step(problem, replies));
+            if (name === 'judge')
+              return async (...given: Parameters<OpenTask['judge']>) => {
+                const judged = await of.judge(...given);
+                return given[1] === text && given[2] === 'stop' ? { ...judged, verdict: { ...judged.verdict, kind: 'none' } } : judged;
+              };
+            const value: unknown = Reflect.get(of, name, of);
+            return typeof value === 'function' ? value.bind(of) : value;
+          },
+        });
+      const found = (await verify(records, 512, 3, losing)) as { unverified: number };
+      expect(found.unverified).toBeGreaterThan(0);
+    });
+
+    test('may end where the run found no verdict on a reply', async () => {
+      const none = { kind: 'none', violations: [] } as unknown as RolloutRecord['verdict'];
+      const ended = forged(full, () => ({ finish: 'stop', verdict: none }));
+      expect(await verify(ended)).toMatchObject({ undecided: 1 });
     });
 
     test.each<[string, () => LogRecord[], RegExp]>([
