@@ -7,6 +7,7 @@ import { chatMessages } from '../engine/generate-request.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { readLines } from '../files.js';
+import { FINISH_REASONS } from '../tasks/task.js';
 import type { Backend, Reply, SamplePrompt } from './backend.js';
 
 /** What `generate --json` and `eval --out` write; members of other names are theirs alone. */
@@ -15,7 +16,8 @@ const line = z.object({
   prompt: z.object({ messages: chatMessages }),
   sampleIndex: z.int().min(0).optional(),
   text: z.string(),
-  finish: z.enum(['stop', 'length', 'aborted']),
+  // the episode had no room for its next turn: what was said is judged as cut off
+  finish: z.enum(FINISH_REASONS).transform((finish) => (finish === 'context' ? 'length' : finish)),
   promptTokens: z.int().min(0).optional(),
   tokens: z.int().min(0).optional(),
   tokenIds: z.array(z.int()).optional(),

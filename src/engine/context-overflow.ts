@@ -10,8 +10,7 @@ export interface ContextLimits {
 export const contextOf = ({ contextTokens, trainedContext }: ContextLimits): number => Math.min(contextTokens, trainedContext);
 
 /** The remedy where the turns of an episode do not fit. */
-export const MORE_ROOM =
-  'give the model a larger context (contextTokens), or allow fewer tokens a reply (--max-tokens) or fewer turns (--turns)';
+export const MORE_ROOM = 'give the model a larger context, or allow fewer tokens a reply or fewer turns';
 
 /** An error with the remedy that applies: where the model itself takes no more, a larger context is none. Any other error as it is. */
 export function withContextRemedy(error: unknown, { contextTokens, trainedContext }: ContextLimits): unknown {

@@ -1,6 +1,7 @@
 /** Samples problems that a run would train on, and measures what there is to learn from. Nothing is trained. */
 import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
+import { contextOf } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
 import { planRollouts } from '../rollouts/plan.js';
@@ -67,10 +68,12 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
   const tally = new FailureTally();
   let seconds = 0;
   let done = 0;
+  let mostTokens = contextOf(model.limits);
   for (const tier of chosen) {
     const counts = new Map([[tier.id, problems]]);
     const plan = await planRollouts({ task, runSeed: seed, iteration: 1, counts, samples, excluded });
     asked.push(...plan.map(({ problem }) => problem));
+    for (const each of plan) mostTokens = Math.min(mostTokens, await excluded.roomFor(each.problem));
     const judged: CalibrationSample[][] = plan.map(() => []);
     /** [problems][samples] of replies: they finish in another order. */
     const reasons: JudgedReplyText[][] = plan.map(() => []);
@@ -102,7 +105,8 @@ export async function calibrate(model: Model, task: OpenTask, options: Calibrati
   const { reasons, ...recommendation } = recommend(tiers, groups, {
     samples,
     maxTokens,
-    longestReference: await longestReference(model, task, [...asked, ...held], style),
+    mostTokens,
+    references: await longestReference(model, task, [...asked, ...held], style, signal),
     unshown: options.unshown ?? null,
   });
   const recommended = { ...recommendation, reasons: [...reasons, ...excluded.tooLong.values(), ...leftOut(task.tiers, chosen)] };

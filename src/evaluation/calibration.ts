@@ -5,6 +5,7 @@ import { passAtK } from '../statistics/index.js';
 import { SHOWING, type Unshown } from '../unshown.js';
 import type { FinishReason, Tier, VerdictKind } from '../tasks/task.js';
 import { isWellFormed } from '../tasks/verdict.js';
+import type { LongestReference } from './longest-reference.js';
 import { estimate, type PassAtKEstimate } from './pass-at-k.js';
 
 /** What is kept of a reply. */
@@ -12,8 +13,9 @@ export interface CalibrationSample {
   readonly kind: VerdictKind;
   readonly formed: boolean;
   readonly finish: FinishReason;
-  /** Sampled; null where the back end does not count. */
+  /** Sampled, over all turns and in the longest of them; null where the back end does not count. */
   readonly tokens: number | null;
+  readonly longest: number | null;
 }
 
 /** The samples of one problem. */
@@ -22,14 +24,18 @@ export interface CalibrationGroup {
   readonly samples: readonly CalibrationSample[];
 }
 
-export const calibrationSample = ({ judgement, rollout, earlier }: JudgedReply): CalibrationSample => ({
-  kind: judgement.verdict.kind,
-  formed: isWellFormed(judgement),
-  finish: rollout.finish,
-  tokens: [...earlier.map(({ reply }) => reply), rollout].reduce<number | null>((sum, { tokenIds, tokens = tokenIds?.length }) => {
-    return sum === null || tokens === undefined ? null : sum + tokens;
-  }, 0),
-});
+export function calibrationSample({ judgement, rollout, earlier }: JudgedReply): CalibrationSample {
+  const turns = [...earlier.map(({ reply }) => reply), rollout].map(({ tokenIds, tokens = tokenIds?.length }) => tokens);
+  const counted = turns.filter((tokens) => tokens !== undefined);
+  const known = counted.length === turns.length;
+  return {
+    kind: judgement.verdict.kind,
+    formed: isWellFormed(judgement),
+    finish: rollout.finish,
+    tokens: known ? counted.reduce((sum, tokens) => sum + tokens, 0) : null,
+    longest: known ? Math.max(...counted) : null,
+  };
+}
 
 /**
  * `learn`: groups with passes and failures are common enough. Otherwise a loop learns little there: `solved`, where most replies pass
@@ -44,8 +50,9 @@ export interface TierCalibration {
   readonly problems: number;
   /** Samples without a verdict, of all problems. */
   readonly none: number;
-  /** Samples that came to an end. */
+  /** Samples that came to an end, and those that did not. */
   readonly replies: number;
+  readonly missing: number;
   /** A reply passes. */
   readonly passAt1: PassAtKEstimate;
   /** One of all samples of a problem passes. */
@@ -130,6 +137,7 @@ export function calibrateTier(
     trains,
     problems: groups.length,
     replies: replies.length,
+    missing: own.length * samples - replies.length,
     none: own.reduce((sum, group) => sum + group.samples.length - decided(group).length, 0),
     passAt1,
     passAtAll: shares((group) => passAtK(decided(group).length, passes(group), samples)),
@@ -163,8 +171,10 @@ export interface Calibrated {
   readonly samples: number;
   /** That a reply was allowed. */
   readonly maxTokens: number;
-  /** Tokens of the longest right reply that the task knows, held-out tiers included; null where it knows none. */
-  readonly longestReference: number | null;
+  /** For which the context has room behind the longest of the prompts. */
+  readonly mostTokens: number;
+  /** Of problems whose right reply the task knows, held-out tiers included. */
+  readonly references: LongestReference;
   /** What could be shown solved before a question, and was not. */
   readonly unshown?: Unshown | null;
 }
@@ -172,37 +182,49 @@ export interface Calibrated {
 const percent = (share: number | null): string => `${(100 * (share ?? 0)).toFixed(0)} %`;
 const inSteps = (tokens: number): number => Math.ceil(tokens / TOKEN_STEP) * TOKEN_STEP;
 
-function standing({ tier, advice, mixed, none, replies }: TierCalibration): string {
+function standing({ tier, advice, mixed, none, replies, missing }: TierCalibration): string {
   if (advice !== 'unknown') return `${tier} is ${advice}: ${percent(mixed.mean)} of its groups are mixed`;
-  return none > 0
+  if (replies + missing === 0) return `${tier} is unknown: no problem of it could be drawn`;
+  return none > missing
     ? `${tier} is unknown: the verifier gave no verdict on ${none} of ${replies} replies`
     : `${tier} is unknown: of no problem all replies came to an end`;
 }
 
-/** What to do where no tier is worth training on. */
-function instead(trained: readonly TierCalibration[], { maxTokens, unshown = null, ...rest }: Calibrated): string {
-  const undecided = trained.filter(({ advice }) => advice === 'unknown');
-  if (undecided.length === trained.length)
-    return undecided.some(({ none }) => none > 0)
-      ? 'what there is to learn from is not known: `tasks verify` says on which replies the verifier does not decide'
-      : 'what there is to learn from is not known: `tasks calibrate` takes the time that it needs';
+/** What to do about tiers of which nothing is known. */
+function toKnow(unknown: readonly TierCalibration[]): string {
+  const names = unknown.map(({ tier }) => tier).join(', ');
+  if (unknown.some(({ none, missing }) => none > missing))
+    return `what there is to learn from in ${names} is not known: \`tasks verify\` says on which replies the verifier does not decide`;
+  if (unknown.some(({ missing }) => missing > 0))
+    return `what there is to learn from in ${names} is not known: \`tasks calibrate\` takes the time that it needs`;
+  return `what there is to learn from in ${names} is not known: the evaluation sets keep its problems, or they have no room in the context`;
+}
+
+/** What to do where no tier is worth training on. @param crowded greatest share of a tier's episodes without room for their next turn */
+function instead(trained: readonly TierCalibration[], calibrated: Calibrated, crowded: number): string {
+  const { maxTokens, unshown = null } = calibrated;
+  const unknown = trained.filter(({ advice }) => advice === 'unknown');
+  if (unknown.length > 0) return toKnow(unknown);
   const none = 'no tier has enough mixed groups to learn from: ';
-  const decidedTiers = trained.filter(({ advice }) => advice !== 'unknown');
-  const solved = decidedTiers.every(({ advice }) => advice === 'solved');
+  const solved = trained.every(({ advice }) => advice === 'solved');
   const show = unshown === null || solved ? '' : `${SHOW[unshown]}. Else `;
+  if (crowded >= MOSTLY)
+    return `${none}${percent(crowded)} of a tier's episodes have no room for their next turn, and what was to follow is not known: ${MORE_ROOM}`;
   const most = Math.max(...trained.map(({ truncated }) => truncated ?? 0));
-  if (most >= MOSTLY)
+  const more = moreTokens(calibrated);
+  if (most >= MOSTLY && more > maxTokens)
     return (
       `${none}${percent(most)} of a tier's replies are cut off at ${maxTokens} tokens, and what was to follow is not known: ${show}` +
-      `allow more, such as ${moreTokens({ maxTokens, ...rest })}`
+      `allow more, such as ${more}`
     );
   return `${none}${show}take ${solved ? 'harder problems' : 'easier problems, or a larger model'}`;
 }
 
-const moreTokens = ({ maxTokens, longestReference }: Calibrated): number => Math.max(2 * maxTokens, inSteps(longestReference ?? 0));
+const moreTokens = ({ maxTokens, mostTokens, references }: Calibrated): number =>
+  Math.min(mostTokens, Math.max(2 * maxTokens, inSteps(references.tokens ?? 0)));
 
 export function recommend(tiers: readonly TierCalibration[], all: readonly CalibrationGroup[], calibrated: Calibrated): Recommendation {
-  const { samples, maxTokens, longestReference } = calibrated;
+  const { samples, maxTokens, mostTokens, references } = calibrated;
   const trained = tiers.filter(({ trains }) => trains);
   if (trained.length === 0) return { tiers: [], settings: null, reasons: ['none of these tiers is trained on'] };
   const learned = trained.filter(({ advice }) => advice === 'learn');
@@ -210,13 +232,16 @@ export function recommend(tiers: readonly TierCalibration[], all: readonly Calib
   for (const { tier, format, truncated } of trained)
     if (format.mean !== null && format.mean < MOSTLY && (truncated ?? 0) < MOSTLY)
       reasons.push(`${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`);
-  if ((longestReference ?? 0) > maxTokens)
-    reasons.push(`right replies have up to ${longestReference} tokens, and ${maxTokens} were allowed`);
-  for (const { tier } of trained) {
-    const crowded = shareOf('context', tier, all) ?? 0;
-    if (crowded > CUT_OFF)
-      reasons.push(`${tier}: ${percent(crowded)} of the episodes have no room in the context for their next turn: ${MORE_ROOM}`);
-  }
+  const reference = references.tokens ?? 0;
+  if (reference > maxTokens) reasons.push(`right replies have up to ${reference} tokens, and ${maxTokens} were allowed`);
+  if (reference > mostTokens)
+    reasons.push(`behind the longest prompt the context has room for ${mostTokens} tokens: right replies need a larger one`);
+  if (references.unread > 0) reasons.push(`the right replies to ${references.unread} problems were not read, and may be longer`);
+  const crowding = trained.map(({ tier }) => ({ tier, share: shareOf('context', tier, all) ?? 0 }));
+  for (const { tier, share } of crowding)
+    if (share > CUT_OFF && (learned.length > 0 || share < MOSTLY))
+      reasons.push(`${tier}: ${percent(share)} of the episodes have no room in the context for their next turn: ${MORE_ROOM}`);
+  const crowded = Math.max(...crowding.map(({ share }) => share));
   if (learned.length === 0) {
     const few = trained.filter(
       ({ advice, mixed, problems }) => advice === 'too hard' && problems < ENOUGH_PROBLEMS && (mixed.high ?? 0) >= LEAST_MIXED,
@@ -226,7 +251,7 @@ export function recommend(tiers: readonly TierCalibration[], all: readonly Calib
         `${few[0]!.problems} problems a tier are few to say so: up to ${percent(Math.max(...few.map(({ mixed }) => mixed.high!)))} of ` +
           'the groups may be mixed; `tasks calibrate` tries 64',
       );
-    return { tiers: [], settings: null, reasons: [...reasons, instead(trained, calibrated)] };
+    return { tiers: [], settings: null, reasons: [...reasons, instead(trained, calibrated, crowded)] };
   }
   const names = learned.map(({ tier }) => tier);
   const groups = all.filter((group) => names.includes(group.tier) && decided(group).length >= samples);
@@ -235,21 +260,22 @@ export function recommend(tiers: readonly TierCalibration[], all: readonly Calib
   const wanted = Math.min(MOST_ROLLOUTS, ACCEPTED / Math.max(passing, ACCEPTED / MOST_ROLLOUTS));
   const round = each * learned.length;
   const ended = groups.flatMap((group) =>
-    group.samples.flatMap(({ finish, tokens }) => (finish === 'stop' && tokens !== null ? [tokens] : [])),
+    group.samples.flatMap(({ finish, longest }) => (finish === 'stop' && longest !== null ? [longest] : [])),
   );
   const cut = Math.max(...learned.map(({ truncated }) => truncated ?? 0));
-  if (cut > CUT_OFF)
+  const longer = cut > CUT_OFF && crowded <= CUT_OFF && moreTokens(calibrated) > maxTokens;
+  if (longer)
     reasons.push(
       `up to ${percent(cut)} of a tier's replies are cut off at ${maxTokens} tokens: allow more, such as ${moreTokens(calibrated)}`,
     );
-  const longest = ended.sort((a, b) => a - b)[Math.floor(0.99 * (ended.length - 1))];
-  const room = longest === undefined ? maxTokens : Math.min(maxTokens, inSteps(ROOM * longest));
+  const usual = ended.sort((a, b) => a - b)[Math.floor(0.99 * (ended.length - 1))];
+  const room = usual === undefined || cut > CUT_OFF ? maxTokens : Math.min(maxTokens, inSteps(ROOM * usual));
   return {
     tiers: names,
     settings: {
       samples: each,
       rollouts: Math.max(1, Math.min(Math.round(wanted / round), Math.floor(MOST_ROLLOUTS / round))) * round,
-      maxTokens: cut > CUT_OFF ? moreTokens(calibrated) : Math.max(room, inSteps(longestReference ?? 0)),
+      maxTokens: longer ? moreTokens(calibrated) : Math.max(room, Math.min(mostTokens, inSteps(reference))),
       ...(learned.length < trained.length ? { allocationFloor: LOW_FLOOR } : {}),
     },
     reasons,

@@ -1,26 +1,42 @@
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 import type { Model } from '../engine/model.js';
 import type { OpenTask, Problem, PromptStyle } from '../tasks/task.js';
 
+/** For all references together: a task may take seconds for each. */
+const BUDGET_MS = 5_000;
+
+export interface LongestReference {
+  /** Of those that were read, the token that ends a reply included; null where the task knows none. */
+  readonly tokens: number | null;
+  /** Problems whose reply was not read, since time ran out or the task's code failed. */
+  readonly unread: number;
+}
+
 /**
- * Tokens of the longest right reply that the task knows to these problems, the token that ends it included; null where it knows none.
- * What its code does not say, because it fails or takes too long, is not known.
+ * Tokens of the longest right reply that the task knows to these problems.
+ * @throws IsoproError ABORTED
  */
 export async function longestReference(
   model: Pick<Model, 'tokenize'>,
   task: OpenTask,
   problems: readonly Problem[],
   style: PromptStyle,
-): Promise<number | null> {
-  if (!task.hasReferences) return null;
-  let longest: number | null = null;
-  for (const problem of problems)
+  signal?: AbortSignal,
+): Promise<LongestReference> {
+  if (!task.hasReferences) return { tokens: null, unread: 0 };
+  const started = performance.now();
+  let tokens: number | null = null;
+  let failed = 0;
+  for (const [i, problem] of problems.entries()) {
+    if (signal?.aborted === true) throw abortError('reading right replies was cancelled', signal);
+    if (performance.now() - started > BUDGET_MS) return { tokens, unread: failed + problems.length - i };
     try {
       const text = await task.referenceReply(problem, style);
-      if (text !== null) longest = Math.max(longest ?? 0, model.tokenize(text).length + 1);
+      if (text !== null) tokens = Math.max(tokens ?? 0, model.tokenize(text).length + 1);
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
-      return longest;
+      failed++;
     }
-  return longest;
+  }
+  return { tokens, unread: failed };
 }

@@ -14,6 +14,21 @@ export interface UndrawnOptions {
   readonly onTooLong?: (sentence: string) => void;
 }
 
+type Asking = Pick<UndrawnOptions, 'model' | 'task' | 'style' | 'maxTokens'>;
+
+const promptTokens = async (problem: Problem, { model, task, style }: Omit<Asking, 'maxTokens'>): Promise<number> =>
+  model.renderChat(await task.prompt(problem, style)).tokenIds.length;
+
+/** A sentence where a problem's prompt leaves no room for a whole reply, which names it; else null. */
+export async function tooLong(problem: Problem, asking: Asking): Promise<string | null> {
+  const { model, task, style, maxTokens } = asking;
+  const context = contextOf(model.limits);
+  const tokens = await promptTokens(problem, asking);
+  if (hasRoom(tokens, maxTokens, context)) return null;
+  const named = problemNamed(problem, await task.prompt(problem, style));
+  return `the prompt of ${named} has ${tokens} tokens, and with --max-tokens ${maxTokens} exceeds the context of ${context}`;
+}
+
 /** What training does not draw: problems of evaluation sets, and those whose prompts leave no room in the context for a whole reply. */
 export class Undrawn {
   readonly #heldOut: HeldOutProblems;
@@ -30,19 +45,18 @@ export class Undrawn {
   async find(problem: Problem): Promise<'id' | 'prompt' | 'context' | null> {
     const held = await this.#heldOut.find(problem);
     if (held !== null) return held;
-    const { model, task, style, maxTokens, onTooLong } = this.#options;
-    const messages = await task.prompt(problem, style);
-    const { tokenIds } = model.renderChat(messages);
-    const context = contextOf(model.limits);
-    if (hasRoom(tokenIds.length, maxTokens, context)) return null;
+    const sentence = await tooLong(problem, this.#options);
+    if (sentence === null) return null;
     if (!this.#tooLong.has(problem.tier)) {
-      const sentence =
-        `${problemNamed(problem, messages)} is not drawn, nor are others like it: its prompt has ${tokenIds.length} tokens, and with ` +
-        `--max-tokens ${maxTokens} it exceeds the context of ${context}`;
       this.#tooLong.set(problem.tier, sentence);
-      onTooLong?.(sentence);
+      this.#options.onTooLong?.(`${sentence}: it is not drawn, nor are others like it`);
     }
     return 'context';
+  }
+
+  /** Tokens that a reply to a problem may have. */
+  async roomFor(problem: Problem): Promise<number> {
+    return contextOf(this.#options.model.limits) - (await promptTokens(problem, this.#options));
   }
 
   /** A sentence for each tier of which problems had no room, by its id. */

@@ -93,7 +93,7 @@ export interface HowAsked {
 const REFUSED: Readonly<Record<string, string>> = {
   contradictory:
     'their reasoning contradicts the problem. Ask for the answer alone with --style plain, or take a model that reasons better',
-  incomplete: 'they were cut off. Raise --max-tokens, or --context for episodes of several turns that had no room for the next one',
+  incomplete: 'they were cut off. Raise --max-tokens, or give episodes of several turns that had no room for the next one a larger context',
   uninformative:
     'all samples of their problems passed, so that there was nothing to contrast them with. Take harder tiers, more samples a problem ' +
     '(--samples) or the algorithm rft',
@@ -148,7 +148,7 @@ export function nothingAccepted(
         `${shown === '' ? 'Raise' : 'Where answers are longer, raise'} --max-tokens${plain.replace(', ', ', or ')}.`
       );
     case 'context':
-      return `The commonest cause: ${of} had no room in the context for their next turn. For more turns, ${MORE_ROOM}.`;
+      return `The commonest cause: ${of} had no room in the context for their next turn. Either ${MORE_ROOM}.`;
     case 'undecided':
       return `The commonest cause: no verdict on ${of}${why}. Correct the verifier first; \`tasks verify\` tries replies one by one.`;
     case 'aborted':

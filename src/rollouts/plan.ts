@@ -20,6 +20,8 @@ export interface PlanOptions {
 }
 
 const MAX_DRAWS = 100;
+/** A problem without room in the context has another draw, up to so many times the draws. */
+const MOST_TIMES = 10;
 
 /**
  * Draws the problems, tier by tier; one that is excluded or was drawn already in this iteration is passed over. Rows are drawn until there
@@ -31,11 +33,15 @@ export async function planRollouts({ task, runSeed, iteration, counts, samples, 
   for (const [tier, wanted] of counts) {
     const seedOf = (draw: number): bigint => deriveSeed({ runSeed, purpose: 'problem', iteration, problemId: tier, sample: draw });
     const rows = task.rows === undefined ? null : new Random(seedOf(0)).shuffle(task.rows.trained(tier));
-    const draws = rows?.length ?? wanted + MAX_DRAWS;
+    let draws = rows?.length ?? wanted + MAX_DRAWS;
+    const most = rows?.length ?? MOST_TIMES * draws;
     const seen = new Set<string>();
     for (let draw = 0; seen.size < wanted && draw < draws; draw++) {
       const problem = rows?.[draw] ?? (await task.generate(tier, seedOf(draw)));
-      if (seen.has(problem.id) || ((await excluded?.find(problem)) ?? null) !== null) continue;
+      if (seen.has(problem.id)) continue;
+      const why = (await excluded?.find(problem)) ?? null;
+      if (why === 'context' && draws < most) draws++;
+      if (why !== null) continue;
       seen.add(problem.id);
       const seeds = Array.from({ length: samples }, (_, sample) =>
         deriveSeed({ runSeed, purpose: 'rollout', iteration, problemId: problem.id, sample }),

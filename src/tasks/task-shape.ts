@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { dictionaryOf } from '../dictionary.js';
-import type { Tier } from './task.js';
+import { FINISH_REASONS, type Tier } from './task.js';
 
 /** What a user's task must have and return; the types of `task.ts` as they are checked at run time. */
 export const tierShape = z.object({
@@ -62,7 +62,7 @@ export const memberShapes = {
         source: z.string().optional(),
         problem: z.looseObject({}),
         text: z.string(),
-        finish: z.enum(['stop', 'length', 'aborted']).optional(),
+        finish: z.enum(FINISH_REASONS).optional(),
       }),
     )
     .optional(),

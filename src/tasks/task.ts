@@ -16,7 +16,8 @@ export const PROMPT_STYLES: readonly PromptStyle[] = ['cot', 'plain'];
  * How a rollout ended: with the end-of-turn token, at the token limit, before a turn for which the context had no room (its last reply
  * ended by itself, the episode did not), or cancelled.
  */
-export type FinishReason = 'stop' | 'length' | 'context' | 'aborted';
+export const FINISH_REASONS = ['stop', 'length', 'context', 'aborted'] as const;
+export type FinishReason = (typeof FINISH_REASONS)[number];
 
 export interface Tier {
   readonly id: string;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { parseLine } from '../files.js';
 import { frozenIndex, SET_NAMES } from './frozen-sets.js';
-import type { Grades, OpenTask, Problem, TraceFinding, Verdict } from './task.js';
+import { FINISH_REASONS, type Grades, type OpenTask, type Problem, type TraceFinding, type Verdict } from './task.js';
 
 export interface VerifyOptions {
   /** Also grade against the optimum; this may start the solver. */
@@ -24,7 +24,7 @@ const record = z.object({
   problem: z.unknown().optional(),
   problemId: z.string().optional(),
   text: z.string(),
-  finish: z.enum(['stop', 'length', 'aborted']).default('stop'),
+  finish: z.enum(FINISH_REASONS).default('stop'),
 });
 
 /**

@@ -1,17 +1,19 @@
 /** What a run would cost, from ten seconds of its real work. The clock decides how much is tried; nothing here enters a run. */
 import { localBackend } from '../backends/local.js';
+import { contextOf, withContextRemedy } from '../engine/context-overflow.js';
 import { IsoproError } from '../errors.js';
 import {
   calibrateTier,
   calibrationSample,
   recommend,
+  type Calibrated,
   type CalibrationSample,
   type Recommendation,
   type TierCalibration,
 } from '../evaluation/calibration.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { longestReference } from '../evaluation/longest-reference.js';
-import { Undrawn } from '../evaluation/undrawn.js';
+import { tooLong, Undrawn } from '../evaluation/undrawn.js';
 import { taskWarnings } from '../evaluation/task-warnings.js';
 import { liveness, type Liveness } from '../monitor/liveness.js';
 import { answer, samplingOf } from '../rollouts/answer.js';
@@ -96,6 +98,10 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
     await evaluationSet(task, 'dev', settings.evaluation.devSize),
     await evaluationSet(task, 'test', settings.evaluation.testSize),
   ];
+  for (const problem of [...dev.problems, ...test.problems]) {
+    const sentence = await tooLong(problem, { model, task, style, maxTokens });
+    if (sentence !== null) throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', sentence), model.limits);
+  }
   const warnings = await taskWarnings(task, { style, sets: [dev, test], signal });
   const runSeed = BigInt(settings.seed);
   const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
@@ -147,7 +153,9 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
   if (episodes.length === 0) episodes.push(exchange(new Int32Array(promptLength), new Int32Array(Math.round(tokensPerReply))));
 
   const asked = plan.map(({ problem }) => problem);
-  const reference = calibrates ? await longestReference(model, task, [...asked, ...held], style) : null;
+  const references = calibrates ? await longestReference(model, task, [...asked, ...held], style, signal) : { tokens: null, unread: 0 };
+  let mostTokens = contextOf(model.limits);
+  for (const problem of asked) mostTokens = Math.min(mostTokens, await undrawn.roomFor(problem));
 
   await model.releaseContext();
   const probes = episodes.slice(0, 8).map(trainSequence);
@@ -179,7 +187,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
       layers,
       trainableParameters: parameters,
       rules: liveness(ruleConfigOf(settings), LORA.ruleSet, stepsPerIteration),
-      calibration: calibrates ? calibrationOf(task, plan, judged, resolved, reference) : null,
+      calibration: calibrates ? calibrationOf(task, plan, judged, resolved, { references, mostTokens }) : null,
       predicted: {
         minutes: (sampledTokens / samplingRate + trainedTokens / trainingRate) / 60,
         sampledTokens,
@@ -215,11 +223,11 @@ function calibrationOf(
   plan: readonly PlannedProblem[],
   judged: readonly (readonly CalibrationSample[])[],
   settings: RunSettings,
-  longestReference: number | null,
+  known: Pick<Calibrated, 'references' | 'mostTokens'>,
 ): RunPlan['calibration'] {
   const { samples, maxTokens } = settings.sampling;
   const groups = plan.map(({ problem: { tier } }, i) => ({ tier, samples: judged[i]! }));
   const tiers = task.tiers.filter(({ trains }) => trains).map((tier) => calibrateTier(tier, groups, samples, null));
-  const recommended = recommend(tiers, groups, { samples, maxTokens, longestReference, unshown: unshownExamples(settings) });
+  const recommended = recommend(tiers, groups, { samples, maxTokens, ...known, unshown: unshownExamples(settings) });
   return { problems: CALIBRATED_PROBLEMS, samples, seconds: CALIBRATING_MS / 1000, tiers, recommended };
 }

@@ -183,7 +183,7 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
   }
   if (iteration === 1 && plan.length < wanted)
     context.hooks.onNotice?.(
-      `${plan.length} of the ${wanted} different problems of an iteration could be drawn, and there are hardly more: with ${samples} ` +
+      `${plan.length} of the ${wanted} different problems of an iteration could be drawn, and there are hardly more${undrawn.tooLong.size > 0 ? ' that have room in the context' : ''}: with ${samples} ` +
         `samples of each it has ${plan.length * samples} rollouts, not ${rollouts}`,
     );
   if (iteration === 1) for (const left of leftOut(counts, plan, undrawn.tooLong)) context.hooks.onNotice?.(left);

@@ -13,6 +13,7 @@ import { readManifest } from '../../src/run-folder/manifest.js';
 import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import type { RunProgress } from '../../src/training/hooks.js';
+import { planRun } from '../../src/training/dry-run.js';
 import type { RunResult } from '../../src/training/result.js';
 import { shortestRun, writeLetterModel, writeLetterTask } from '../models/letters.js';
 
@@ -265,7 +266,7 @@ describe('rows of which some are longer than the context', () => {
     const result = await run(settings, { out: file('rows'), onNotice: (text) => notices.push(text) });
     expect(notices.filter((text) => text.includes('is not drawn'))).toEqual([
       expect.stringMatching(
-        /^problem [0-9a-f]{12} of tier all \("ab ab .*…"\) is not drawn, nor are others like it: its prompt has \d{4} tokens/,
+        /^the prompt of problem [0-9a-f]{12} of tier all \("ab ab .*…"\) has \d{4} tokens, and with --max-tokens 4 exceeds the context of 1024: it is not drawn, nor are others like it$/,
       ),
     ]);
     expect(result.iterations).toHaveLength(1);
@@ -273,11 +274,23 @@ describe('rows of which some are longer than the context', () => {
     expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
   }, 120_000);
 
+  test('in the test set end a run, and are told before it by --dry-run', async () => {
+    const isTested = async (): Promise<boolean> => {
+      await using task = await openTask(file('rows.jsonl'));
+      return JSON.stringify(task.rows!.heldOut.test).includes(LONG);
+    };
+    for (let i = 0; i === 0 || !(await isTested()); i++) write(new Set([i]));
+    const error = { code: 'CONTEXT_OVERFLOW', message: expect.stringMatching(/^the prompt of problem [0-9a-f]{12} of tier all \("ab ab/) };
+    const all = { ...settings, evaluation: { ...settings.evaluation, testSize: 30 } };
+    await expect(planRun(all)).rejects.toMatchObject(error);
+    await expect(run(all, { out: file('tested') })).rejects.toMatchObject(error);
+  });
+
   test('are all that there is to train on: an error says so', async () => {
     await lengthen(60);
     await expect(run(settings, { out: file('long') })).rejects.toMatchObject({
       code: 'CONTEXT_OVERFLOW',
-      message: expect.stringMatching(/^there is nothing to train on: problem .* is not drawn/),
+      message: expect.stringMatching(/^there is nothing to train on: the prompt of problem .* exceeds the context of 1024$/),
     });
   });
 });

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals';
 import { loadModel } from '../../src/engine/model.js';
 import { calibrate, type CalibrationOptions } from '../../src/evaluation/calibrate.js';
 import {
@@ -13,6 +13,8 @@ import {
   type CalibrationGroup,
   type CalibrationSample,
 } from '../../src/evaluation/calibration.js';
+import { IsoproError } from '../../src/errors.js';
+import { longestReference } from '../../src/evaluation/longest-reference.js';
 import { wholeSets } from '../../src/evaluation/evaluation-set.js';
 import { dryRunText } from '../../src/cli/run-plan.js';
 import { openTask } from '../../src/tasks/open-task.js';
@@ -27,8 +29,10 @@ const sample = (change: Partial<CalibrationSample> = {}): CalibrationSample => (
   formed: true,
   finish: 'stop',
   tokens: 10,
+  longest: change.tokens ?? 10,
   ...change,
 });
+const references = (tokens: number | null, unread = 0): Calibrated['references'] => ({ tokens, unread });
 /** A problem of which so many of eight replies pass. */
 const group = (tier: string, passed: number, rest: Partial<CalibrationSample> = {}): CalibrationGroup => ({
   tier,
@@ -94,7 +98,7 @@ describe('what is recommended', () => {
   ): ReturnType<typeof recommend> => {
     const ids = [...new Set(groups.map((each) => each.tier))];
     const tiers = ids.map((id) => calibrateTier(tier(id, !held.includes(id)), groups, 8, 1));
-    return recommend(tiers, groups, { samples: 8, maxTokens: 512, longestReference: null, ...known });
+    return recommend(tiers, groups, { samples: 8, maxTokens: 512, mostTokens: 4096, references: references(null), ...known });
   };
 
   test('tiers with mixed groups, and a lower floor where others take part', () => {
@@ -124,13 +128,19 @@ describe('what is recommended', () => {
   test('never fewer tokens than the longest right reply has, of a tier that is held out, too', () => {
     const known = times(9, group('A', 4));
     expect(recommended(known).settings).toMatchObject({ maxTokens: 32 });
-    expect(recommended(known, [], { longestReference: 75 }).settings).toMatchObject({ maxTokens: 96 });
-    const cut = recommended(known, [], { maxTokens: 20, longestReference: 75 });
+    expect(recommended(known, [], { references: references(75) }).settings).toMatchObject({ maxTokens: 96 });
+    const cut = recommended(known, [], { maxTokens: 20, references: references(75) });
     expect(cut.settings).toMatchObject({ maxTokens: 96 });
     expect(cut.reasons).toEqual(['right replies have up to 75 tokens, and 20 were allowed']);
     const ended = times(9, group('A', 4, { finish: 'length', tokens: 20 }));
-    expect(recommended(ended, [], { maxTokens: 20, longestReference: 75 }).settings).toMatchObject({ maxTokens: 96 });
-    expect(recommended(ended, [], { maxTokens: 20, longestReference: 30 }).settings).toMatchObject({ maxTokens: 40 });
+    expect(recommended(ended, [], { maxTokens: 20, references: references(75) }).settings).toMatchObject({ maxTokens: 96 });
+    expect(recommended(ended, [], { maxTokens: 20, references: references(30) }).settings).toMatchObject({ maxTokens: 40 });
+    const crowded = recommended(known, [], { mostTokens: 600, references: references(9000) });
+    expect(crowded.settings).toMatchObject({ maxTokens: 600 });
+    expect(crowded.reasons.at(-1)).toMatch(/the context has room for 600 tokens: right replies need a larger one$/);
+    expect(recommended(known, [], { references: references(75, 3) }).reasons).toEqual([
+      'the right replies to 3 problems were not read, and may be longer',
+    ]);
   });
 
   test('nothing of how hard a tier is on which the verifier does not decide', () => {
@@ -140,7 +150,7 @@ describe('what is recommended', () => {
       settings: null,
       reasons: [
         'A is unknown: the verifier gave no verdict on 72 of 72 replies',
-        expect.stringMatching(/^what there is to learn from is not known: `tasks verify`/),
+        expect.stringMatching(/^what there is to learn from in A is not known: `tasks verify`/),
       ],
     });
     const beside = recommended([...undecided, ...times(9, group('B', 4))]);
@@ -148,7 +158,24 @@ describe('what is recommended', () => {
     const unended = times(9, { tier: 'A', samples: times(3, sample()) });
     expect(recommended(unended).reasons).toEqual([
       'A is unknown: of no problem all replies came to an end',
-      expect.stringMatching(/^what there is to learn from is not known: `tasks calibrate`/),
+      expect.stringMatching(/^what there is to learn from in A is not known: `tasks calibrate`/),
+    ]);
+    // one lost verdict is not why half of the replies are missing
+    const both = times(9, { tier: 'A', samples: [...times(3, sample()), sample({ kind: 'none' })] });
+    expect(recommended(both).reasons[0]).toBe('A is unknown: of no problem all replies came to an end');
+    // nor does what is known of one tier say anything of another
+    expect(recommended([...undecided, ...times(9, group('B', 8))]).reasons.at(-1)).toMatch(
+      /^what there is to learn from in A is not known/,
+    );
+    const none = recommend([calibrateTier(tier('A'), [], 8, 1)], [], {
+      samples: 8,
+      maxTokens: 16,
+      mostTokens: 64,
+      references: references(null),
+    });
+    expect(none.reasons).toEqual([
+      'A is unknown: no problem of it could be drawn',
+      expect.stringMatching(/^what there is to learn from in A is not known: the evaluation sets keep its problems/),
     ]);
   });
 
@@ -156,6 +183,17 @@ describe('what is recommended', () => {
     const { settings, reasons } = recommended(times(9, group('A', 4, { finish: 'context', formed: true, tokens: 500 })));
     expect(settings).toMatchObject({ maxTokens: 32 });
     expect(reasons).toEqual([expect.stringMatching(/^A: 50 % of the episodes have no room .*: give the model a larger context/)]);
+    const some = [
+      ...times(6, group('A', 4)),
+      ...times(3, group('A', 4, { finish: 'context' })),
+      ...times(3, group('A', 4, { finish: 'length' })),
+    ];
+    const both = recommended(some);
+    expect(both.settings).toMatchObject({ maxTokens: 512 });
+    expect(both.reasons).toEqual([expect.stringMatching(/^A: 13 % of the episodes have no room .*: give the model a larger context/)]);
+    expect(recommended(times(40, group('A', 0, { finish: 'context' }))).reasons.at(-1)).toMatch(
+      /^no tier .*: 100 % of a tier's episodes have no room for their next turn, .*: give the model a larger context/,
+    );
   });
 
   test('more tokens first where every reply was cut off, and not easier problems', () => {
@@ -183,6 +221,40 @@ describe('what is recommended', () => {
       settings: null,
       reasons: ['none of these tiers is trained on'],
     });
+  });
+});
+
+describe('the longest right reply', () => {
+  /** One token a letter. */
+  const model = { tokenize: (text: string) => new Int32Array(text.length) };
+  const problems = Array.from({ length: 10 }, (_, i) => ({ id: String(i), tier: 'A' }));
+  const taskOf = (referenceReply: (i: number) => string | null): OpenTask =>
+    ({
+      hasReferences: true,
+      referenceReply: ({ id }: Problem) => Promise.resolve().then(() => referenceReply(Number(id))),
+    }) as unknown as OpenTask;
+  const longest = (reply: (i: number) => string | null, signal?: AbortSignal) =>
+    longestReference(model, taskOf(reply), problems, 'plain', signal);
+
+  test('is that of all of which one is known; what fails is passed over and counted', async () => {
+    expect(await longest((i) => 'x'.repeat(i))).toEqual({ tokens: 10, unread: 0 });
+    expect(await longest(() => null)).toEqual({ tokens: null, unread: 0 });
+    const failing = (i: number): string => {
+      if (i < 2) throw new IsoproError('TASK_INVALID', 'no reply');
+      return 'x'.repeat(10 * i);
+    };
+    expect(await longest(failing)).toEqual({ tokens: 91, unread: 2 });
+  });
+
+  test('is looked for until time runs out or the caller has enough', async () => {
+    let now = 0;
+    const clock = jest.spyOn(performance, 'now').mockImplementation(() => now);
+    const slow = (): string => ((now += 2_000), 'xx');
+    expect(await longest(slow)).toEqual({ tokens: 3, unread: 7 });
+    clock.mockRestore();
+    const stop = new AbortController();
+    const stopping = (i: number): string => (i === 3 && stop.abort(), 'x');
+    await expect(longest(stopping, stop.signal)).rejects.toMatchObject({ code: 'ABORTED' });
   });
 });
 
