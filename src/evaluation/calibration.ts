@@ -209,7 +209,9 @@ function instead(trained: readonly TierCalibration[], calibrated: Calibrated, cr
   const solved = trained.every(({ advice }) => advice === 'solved');
   const show = unshown === null || solved ? '' : `${SHOW[unshown]}. Else `;
   if (crowded >= MOSTLY)
-    return `${none}${percent(crowded)} of a tier's episodes have no room for their next turn, and what was to follow is not known: ${MORE_ROOM}`;
+    return (
+      `${none}${percent(crowded)} of a tier's episodes have no room for their next turn, and what was to follow is not known: ` + MORE_ROOM
+    );
   const most = Math.max(...trained.map(({ truncated }) => truncated ?? 0));
   const more = moreTokens(calibrated);
   if (most >= MOSTLY && more > maxTokens)

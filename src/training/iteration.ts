@@ -181,9 +181,10 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
       `${task.id} generated no problem that is not in an evaluation set: ${needed}, and with other prompts`,
     );
   }
+  const more = undrawn.tooLong.size > 0 ? 'there are hardly more that have room in the context' : 'there are hardly more';
   if (iteration === 1 && plan.length < wanted)
     context.hooks.onNotice?.(
-      `${plan.length} of the ${wanted} different problems of an iteration could be drawn, and there are hardly more${undrawn.tooLong.size > 0 ? ' that have room in the context' : ''}: with ${samples} ` +
+      `${plan.length} of the ${wanted} different problems of an iteration could be drawn, and ${more}: with ${samples} ` +
         `samples of each it has ${plan.length * samples} rollouts, not ${rollouts}`,
     );
   if (iteration === 1) for (const left of leftOut(counts, plan, undrawn.tooLong)) context.hooks.onNotice?.(left);

@@ -378,6 +378,10 @@ describe('a recording', () => {
     const { summary, promptTokens, sampledTokens } = await evaluateGreedy(backend, task, problems, { style: 'plain', maxTokens: 4 });
     expect([summary.mean, promptTokens, sampledTokens]).toEqual([1, 20, 8]);
   });
+  test('an episode that had no room for its next turn, as `eval --out` writes it, is one that was cut off', async () => {
+    const replies = await all(await recordedBackend(record(...LETTERS.map((id) => of(id, { finish: 'context' })))));
+    expect(new Set(replies.map(({ finish }) => finish))).toEqual(new Set(['length']));
+  });
   test('samples are numbered, or come in the order of the lines', async () => {
     const prompts = [{ ...request().prompts[0]!, seeds: [1n, 2n] }];
     expect(await texts(record(of('a', { sampleIndex: 1, text: 'x' }), of('a', { sampleIndex: 0, text: 'y' })), { prompts })).toEqual([

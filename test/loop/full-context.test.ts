@@ -266,7 +266,7 @@ describe('rows of which some are longer than the context', () => {
     const result = await run(settings, { out: file('rows'), onNotice: (text) => notices.push(text) });
     expect(notices.filter((text) => text.includes('is not drawn'))).toEqual([
       expect.stringMatching(
-        /^the prompt of problem [0-9a-f]{12} of tier all \("ab ab .*…"\) has \d{4} tokens, and with --max-tokens 4 exceeds the context of 1024: it is not drawn, nor are others like it$/,
+        /^the prompt of problem [0-9a-f]{12} of tier all \("ab .*…"\) has \d{4} tokens.*: it is not drawn, nor are others/,
       ),
     ]);
     expect(result.iterations).toHaveLength(1);

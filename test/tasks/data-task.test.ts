@@ -442,6 +442,9 @@ describe('as any task', () => {
     const records = [];
     for await (const record of verifyRecords(task, [JSON.stringify({ problemId: problem.id, text: reply })])) records.push(record);
     expect(records).toMatchObject([{ kind: 'pass' }]);
+    const cut = JSON.stringify({ problemId: problem.id, text: reply, finish: 'context' });
+    for await (const record of verifyRecords(task, [cut]))
+      expect(record).toMatchObject({ kind: 'fail', violations: [{ category: 'truncated' }] });
     const { verdict } = await task.judge(problem, 'something else', 'stop');
     expect(await task.feedback(problem, verdict)).not.toContain((problem as unknown as { answer: string }).answer);
   });
