@@ -7,7 +7,6 @@ import { chatMessages } from '../engine/generate-request.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { readLines } from '../files.js';
-import { FINISH_REASONS } from '../tasks/task.js';
 import type { Backend, Reply, SamplePrompt } from './backend.js';
 
 /** What `generate --json` and `eval --out` write; members of other names are theirs alone. */
@@ -17,7 +16,7 @@ const line = z.object({
   sampleIndex: z.int().min(0).optional(),
   text: z.string(),
   // the episode had no room for its next turn: what was said is judged as cut off
-  finish: z.enum(FINISH_REASONS).transform((finish) => (finish === 'context' ? 'length' : finish)),
+  finish: z.enum(['stop', 'length', 'context', 'aborted']).transform((finish) => (finish === 'context' ? 'length' : finish)),
   promptTokens: z.int().min(0).optional(),
   tokens: z.int().min(0).optional(),
   tokenIds: z.array(z.int()).optional(),
