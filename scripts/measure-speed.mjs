@@ -86,8 +86,8 @@ export const readSpeed = () => (existsSync(RESULTS) ? JSON.parse(readFileSync(RE
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { values } = parseArgs({ options: { only: { type: 'string', multiple: true }, write: { type: 'boolean', default: false } } });
   const parts = values.write ? [] : (values.only ?? Object.keys(PARTS));
+  if (parts.some((part) => PARTS[part] === undefined)) throw new Error(`--only takes ${Object.keys(PARTS).join(', ')}`);
   for (const part of parts) {
-    if (PARTS[part] === undefined) throw new Error(`--only takes ${Object.keys(PARTS).join(', ')}`);
     const { code, printed } = await command(['bench', ...flagsOf(part)]);
     if (printed === undefined) process.exit(code);
     await writeResult(RESULTS, {
