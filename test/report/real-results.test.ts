@@ -84,9 +84,14 @@ const accuracy = (mean: number, more: object = {}) => ({
   byTier: { T0: { mean, low: mean, high: mean, n: 400 } },
   ...more,
 });
-const made = (more: object) => ({ model: { sha256: 'b1'.repeat(32) }, machine: { processor: 'a processor', cores: 2 }, ...more });
+const made = (more: object) => ({
+  model: { sha256: 'b1'.repeat(32), quantisation: 'Q4_1' },
+  machine: { processor: 'a processor', cores: 2 },
+  ...more,
+});
 const run = (before: number, after: number, more: object = {}, tests: object = {}) =>
   made({
+    settings: resolveSettings({ profile: 'small', iterations: 8, sampling: { maxTokens: 128 } }),
     run: {
       test: {
         before: accuracy(before, { format: { mean: 0.5 }, lenient: { mean: before + 0.01 } }),
@@ -95,8 +100,8 @@ const run = (before: number, after: number, more: object = {}, tests: object = {
         ...tests,
       },
       iterations: [
-        { seconds: { rollouts: 60, training: 120, evaluation: 30 }, dev: accuracy(0.2), tokens: { sampled: 1000 } },
-        { seconds: { rollouts: 60, training: 120, evaluation: 90 }, dev: accuracy(0.1), tokens: { sampled: 1000 } },
+        { seconds: { rollouts: 60, training: 120, evaluation: 30 }, dev: accuracy(0.2), tokens: { sampled: 1000, trained: 90 } },
+        { seconds: { rollouts: 60, training: 120, evaluation: 90 }, dev: accuracy(0.1), tokens: { sampled: 1000, trained: 30 } },
       ],
       peakRssBytes: 7e8,
       seconds: 9999,
@@ -183,15 +188,19 @@ describe('summary.json', () => {
     expect(text).toContain('| seed 123 | 30.0 (30.0–30.0) | 31.0 (31.0–31.0) | 0.0010 | 31.0 → 33.0 | – | 50.0 → 90.0 | – | 8 | 700 |');
     expect(text).toContain('| control `references`, seed 42 | 60.0 (60.0–60.0) |');
     expect(text).toContain(' | 0.0400 with 0.875 (0.0510) | 8 | 700 |');
+    // minutes of two iterations and of what is left of 9,999 seconds; rates over their stages
+    expect(text).toContain('| `sql`, seed 42 | a processor | 2.0 | 4.0 | 2.0 | 158.7 | 2,000 | 120 | 17 | 0.5 | 700 |');
+    expect(text).toContain('Runs of the profile `small` with `--iterations 8 --max-tokens 128`, weights in Q4_1.');
     expect(text).toContain('| rank-16 | 2 | 20.0 (20.0–20.0) | 0.0200 | 2,000 | 8 | 700 |');
     expect(text).toContain('| `sql` | `ladder` | – | 7.0 (7.0–7.0) |');
     expect(resultsText(readResults(at('published'))!, figures, { brief: true })).toContain('| `sql` | 1 | 10.0 → **40.0** | 0.0010 |');
   });
 
   test('of several seeds the brief table has the range, and the greatest p', () => {
-    const summary = summaryOf({ 'sql-full-42': run(0.1, 0.4), 'sql-full-123': run(0.1, 0.3, {}, { pairedP: 0.02 }) });
+    const files = { 'sql-full-42': run(0.1, 0.4), 'sql-full-123': run(0.1, 0.3, {}, { pairedP: 0.02 }) };
+    const summary = summaryOf(files);
     const line = '| `sql` | 2 | 10.0 → **30.0–40.0** | 0.0200 | 11.0 → 32.0–42.0 | – | – | – |';
-    expect(resultsText({ made: { summary } }, figures, { brief: true })).toContain(line);
+    expect(resultsText({ made: { summary, files } }, figures, { brief: true })).toContain(line);
   });
 });
 
