@@ -323,16 +323,14 @@ async function checkDev({
       if (!same(outcomes.map(([id]) => id)) || set.problems.some(({ tier }, i) => tier !== outcomes[i]![1]))
         fail(`record ${gseq} is not an evaluation of the dev problems, in their order`);
       if (!same(given.map(({ problemId: id }) => id))) fail(`record ${gseq} does not follow one reply to each dev problem, in their order`);
+      const read = given.map(({ gseq: at, ...logged }) => ({ at, ...logged, texts: replies.read(at, logged) }));
       const judge = ([i, problem]: readonly [number, Problem]): Promise<Judgement> => {
-        const { gseq: at, ...logged } = given[i]!;
-        const texts = replies.read(at, logged);
-        return task.judge(problem, texts.at(-1)!, logged.finish, { ...earlierOf(texts), ...cancelling });
+        const { texts, finish } = read[i]!;
+        return task.judge(problem, texts.at(-1)!, finish, { ...earlierOf(texts), ...cancelling });
       };
       const judgeEpisode = async (each: readonly [number, Problem]): Promise<Judgement> => {
         const [i, problem] = each;
-        const { gseq: at, ...logged } = given[i]!;
-        const texts = replies.read(at, logged);
-        const untold = await checkTurns({ model, task, start }, at, problem, { ...logged, texts }, outcomes[i]![2]);
+        const untold = await checkTurns({ model, task, start }, read[i]!.at, problem, read[i]!, outcomes[i]![2]);
         verdicts.unverified += untold;
         return judge(each);
       };

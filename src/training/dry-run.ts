@@ -23,6 +23,7 @@ import { judgedRollout } from '../rollouts/sample.js';
 import { refuseNondeterminism } from '../tasks/determinism.js';
 import { openTask } from '../tasks/open-task.js';
 import type { OpenTask } from '../tasks/task.js';
+import { refuseEmptyPlan } from './empty-plan.js';
 import { Learner } from './learner.js';
 import { LORA } from '../trainees/lora/trainee.js';
 import { ruleConfigOf } from './monitoring.js';
@@ -120,6 +121,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
       excluded: undrawn,
     }),
   );
+  refuseEmptyPlan(plan, { task, model, undrawn });
 
   const backend = localBackend(model);
   const limit = AbortSignal.timeout(calibrates ? CALIBRATING_MS : SAMPLING_MS);
@@ -149,7 +151,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
   // replies that the limit cut off may be as long as allowed
   const finished = lengths.length;
   const tokensPerReply = finished === 0 ? maxTokens : lengths.reduce((sum, length) => sum + length, 0) / finished;
-  const promptLength = plan.length === 0 ? 0 : model.renderChat(await task.prompt(plan[0]!.problem, style)).tokenIds.length;
+  const promptLength = model.renderChat(await task.prompt(plan[0]!.problem, style)).tokenIds.length;
   if (episodes.length === 0) episodes.push(exchange(new Int32Array(promptLength), new Int32Array(Math.round(tokensPerReply))));
 
   const asked = plan.map(({ problem }) => problem);

@@ -5,9 +5,7 @@ import type { ReplayBuffer } from '../algorithms/replay-buffer.js';
 import { trainSequence } from '../algorithms/sequences.js';
 import { temperedLogprobs } from '../algorithms/steps.js';
 import { dictionary } from '../dictionary.js';
-import { withContextRemedy } from '../engine/context-overflow.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
-import { IsoproError } from '../errors.js';
 import { withQuestions } from '../evaluation/asked.js';
 import { samplingOf } from '../rollouts/answer.js';
 import { allocate } from '../rollouts/allocation.js';
@@ -20,7 +18,7 @@ import { rolloutsRecord, type RolloutsRecord } from '../run-folder/rollout-recor
 import { isSignificantDrop, pairedChange } from '../statistics/index.js';
 import { sampleRollouts, type RolloutGroup } from '../rollouts/sample.js';
 import { FailureTally, type Failures } from '../tasks/failures.js';
-import { SET_SIZE } from '../tasks/frozen-sets.js';
+import { refuseEmptyPlan } from './empty-plan.js';
 import { evaluateSet } from './evaluations.js';
 import type { IterationReport } from './hooks.js';
 import { chooseLayers } from './layers.js';
@@ -168,19 +166,7 @@ async function sample(context: RunContext, state: RunState, iteration: number): 
     floor: allocation === 'uniform' ? 1 : allocationFloor,
   });
   const plan = await planRollouts({ task, runSeed: BigInt(settings.seed), iteration, counts, samples, excluded: undrawn });
-  if (plan.length === 0) {
-    const { dev, test } = SET_SIZE;
-    const [tooLong] = undrawn.tooLong.values();
-    if (tooLong !== undefined)
-      throw withContextRemedy(new IsoproError('CONTEXT_OVERFLOW', `there is nothing to train on: ${tooLong}`), context.model.limits);
-    const needed =
-      `${dev} problems of each tier are the dev set's and ${test} others the test set's; one that is trained on needs more ` +
-      `than these ${dev + test}`;
-    throw new IsoproError(
-      'TASK_INVALID',
-      `${task.id} generated no problem that is not in an evaluation set: ${needed}, and with other prompts`,
-    );
-  }
+  refuseEmptyPlan(plan, context);
   const more = undrawn.tooLong.size > 0 ? 'there are hardly more that have room in the context' : 'there are hardly more';
   if (iteration === 1 && plan.length < wanted)
     context.hooks.onNotice?.(

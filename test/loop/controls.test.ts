@@ -11,11 +11,11 @@ import { checkFigures } from '../../src/judge/figures.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import { ReplyReader } from '../../src/judge/replies.js';
 import { checkIds, verifyRollouts } from '../../src/judge/rollouts.js';
-import { LogReader, type LogRecord } from '../../src/log/read.js';
+import type { LogReader, LogRecord } from '../../src/log/read.js';
 import { readManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import type { ProblemRecord, ReferenceRecord, RolloutRecord } from '../../src/run-folder/rollout-records.js';
-import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import type { RunResult } from '../../src/training/result.js';
+import { logRecords, payloadsOf } from '../models/log-records.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-controls-'));
@@ -46,16 +46,7 @@ beforeAll(() => {
   writeLetterTask(file('letters.mjs'), { members: `  referenceReply: () => 'c',\n` });
 });
 
-const recordsOf = (name: string): LogRecord[] => {
-  const reader = new LogReader(path.join(file(name), 'log.sqlite'), RUN_STREAMS);
-  try {
-    return [...reader.records()];
-  } finally {
-    reader.close();
-  }
-};
-const payloads = <T>(records: readonly LogRecord[], kind: string): T[] =>
-  records.filter(({ payload }) => payload.kind === kind).map(({ payload }) => payload as unknown as T);
+const recordsOf = (name: string): LogRecord[] => logRecords(file(name));
 
 describe('references: an upper line', () => {
   let result: RunResult;
@@ -74,13 +65,13 @@ describe('references: an upper line', () => {
   });
 
   test('one to each problem that was sampled, and nothing else is trained on: the model gives these replies afterwards', () => {
-    const references = payloads<ReferenceRecord>(records, 'reference');
-    const problems = payloads<ProblemRecord>(records, 'problem');
+    const references = payloadsOf<ReferenceRecord>(records, 'reference');
+    const problems = payloadsOf<ProblemRecord>(records, 'problem');
     expect(problems).toHaveLength(24);
     expect(references.map(({ problemId, tier, text }) => [problemId, tier, text])).toEqual(
       problems.map(({ problemId, tier }) => [problemId, tier, 'c']),
     );
-    expect(payloads<RolloutRecord>(records, 'rollout').filter(({ admission }) => admission === 'admitted')).toEqual([]);
+    expect(payloadsOf<RolloutRecord>(records, 'rollout').filter(({ admission }) => admission === 'admitted')).toEqual([]);
     expect(result.accepted).toBe(24);
     expect(result.iterations.map(({ steps }) => steps)).toEqual([4, 8, 8]); // a trace is used four times an iteration
     expect(result.test.after.byTier.L0!.mean).toBe(1);

@@ -8,13 +8,13 @@ import { evaluateGreedy, loadModel, localBackend, openTask, run, type Model, typ
 import { judgeRun } from '../../src/judge/judge.js';
 import { ReplyReader } from '../../src/judge/replies.js';
 import { verifyRollouts } from '../../src/judge/rollouts.js';
-import { LogReader, type LogRecord } from '../../src/log/read.js';
+import type { LogReader, LogRecord } from '../../src/log/read.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
-import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import type { RunProgress } from '../../src/training/hooks.js';
 import { planRun } from '../../src/training/dry-run.js';
 import type { RunResult } from '../../src/training/result.js';
+import { logRecords, rolloutsOf } from '../models/log-records.js';
 import { shortestRun, writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-full-context-'));
@@ -39,16 +39,7 @@ describe('a run whose context holds one, two or three turns, as the problem is',
   } as const;
   let whole: RunResult;
   let records: readonly LogRecord[];
-  const recordsOf = (name: string): LogRecord[] => {
-    const reader = new LogReader(path.join(file(name), 'log.sqlite'), RUN_STREAMS);
-    try {
-      return [...reader.records()];
-    } finally {
-      reader.close();
-    }
-  };
-  const rolloutsOf = (of: readonly LogRecord[]): RolloutRecord[] =>
-    of.filter(({ payload }) => payload.kind === 'rollout').map(({ payload }) => payload as unknown as RolloutRecord);
+  const recordsOf = (name: string): LogRecord[] => logRecords(file(name));
   const full = ({ finish }: RolloutRecord): boolean => finish === 'context';
 
   beforeAll(async () => {
@@ -288,9 +279,11 @@ describe('rows of which some are longer than the context', () => {
 
   test('are all that there is to train on: an error says so', async () => {
     await lengthen(60);
-    await expect(run(settings, { out: file('long') })).rejects.toMatchObject({
+    const error = {
       code: 'CONTEXT_OVERFLOW',
       message: expect.stringMatching(/^there is nothing to train on: the prompt of problem .* exceeds the context of 1024$/),
-    });
+    };
+    await expect(planRun(settings)).rejects.toMatchObject(error);
+    await expect(run(settings, { out: file('long') })).rejects.toMatchObject(error);
   });
 });

@@ -6,12 +6,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { verifyRun } from '../../src/log/local-trust.js';
-import { LogReader, type LogRecord } from '../../src/log/read.js';
+import type { LogRecord } from '../../src/log/read.js';
 import { hashFile } from '../../src/engine/adapter.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import { float32, text } from '../../src/embedded/gguf.js';
 import type { RunResult } from '../../src/training/result.js';
 import { asFlags, MAIN, runCli, runLines, type CliResult } from '../cli/run-cli.js';
+import { logRecords } from '../models/log-records.js';
 import { judgeLog } from '../models/judge-log.js';
 import { LEARNS, writeLetterModel, writeLetterTask } from '../models/letters.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
@@ -33,14 +34,7 @@ const command = (out: string, ...more: string[]): string[] => [
   ...more,
 ];
 const run = (...args: string[]): ReturnType<typeof runCli> => runCli(args, { ISOPRO_HOME: home, NO_COLOR: '1' });
-const recordsOf = (name: string): LogRecord[] => {
-  const reader = new LogReader(path.join(file(name), 'log.sqlite'), RUN_STREAMS);
-  try {
-    return [...reader.records()];
-  } finally {
-    reader.close();
-  }
-};
+const recordsOf = (name: string): LogRecord[] => logRecords(file(name));
 
 beforeAll(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-run-'));

@@ -9,11 +9,11 @@ import { evaluateGreedy, openTask, run, type OpenTask } from '../../src/index.js
 import { judgeRun } from '../../src/judge/judge.js';
 import { ReplyReader } from '../../src/judge/replies.js';
 import { verifyRollouts } from '../../src/judge/rollouts.js';
-import { LogReader, type LogRecord } from '../../src/log/read.js';
+import type { LogReader, LogRecord } from '../../src/log/read.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
-import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 import type { RolloutRecord } from '../../src/run-folder/rollout-records.js';
 import type { RunResult } from '../../src/training/result.js';
+import { logRecords, rolloutsOf } from '../models/log-records.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
 
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-turns-'));
@@ -54,16 +54,7 @@ const SETTINGS = {
   monitor: { patience: 9 },
 } as const;
 
-const recordsOf = (name: string): LogRecord[] => {
-  const reader = new LogReader(path.join(file(name), 'log.sqlite'), RUN_STREAMS);
-  try {
-    return [...reader.records()];
-  } finally {
-    reader.close();
-  }
-};
-const rolloutsOf = (records: readonly LogRecord[]): RolloutRecord[] =>
-  records.filter(({ payload }) => payload.kind === 'rollout').map(({ payload }) => payload as unknown as RolloutRecord);
+const recordsOf = (name: string): LogRecord[] => logRecords(file(name));
 
 beforeAll(() => {
   writeLetterModel(file('letters.gguf'));

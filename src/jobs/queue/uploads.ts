@@ -31,7 +31,7 @@ export class Uploads {
     this.#mostBytes = mostBytes;
   }
 
-  /** @throws IsoproError OUT_OF_MEMORY where an owner has sent too much, WRITE_FAILED */
+  /** @throws IsoproError WRITE_FAILED, also where an owner would have too much */
   async add(owner: string, upload: NewUpload): Promise<Upload> {
     const [coming, { length }] = [this.#coming.get(owner) ?? 0, upload.bytes];
     if (this.#store.uploadedBytes(owner) + coming + length > this.#mostBytes)
