@@ -13,17 +13,20 @@ const PROMPT_FREE = { MALLOC_ARENA_MAX: '1', MALLOC_TRIM_THRESHOLD_: '131072', M
 /**
  * @param setup statements before the first cycle; `isopro` is the package
  * @param cycle statements that are run `cycles` times
- * @returns resident bytes after each cycle, garbage collected
+ * @returns resident bytes after each cycle, garbage collected, without what V8 keeps of its heap beside the objects that live: up to 20 MB
+ *     that it gives back when it pleases
  */
 export async function residentSizes(setup: string, cycle: string, cycles: number): Promise<number[]> {
   const script = `
     const isopro = await import(${PACKAGE});
+    const { getHeapStatistics } = await import('node:v8');
     ${setup}
     const sizes = [];
     for (let i = 0; i < ${cycles}; i++) {
       ${cycle}
       global.gc();
-      sizes.push(process.memoryUsage.rss());
+      const heap = getHeapStatistics();
+      sizes.push(process.memoryUsage.rss() - heap.total_physical_size + heap.used_heap_size);
     }
     console.log(JSON.stringify(sizes));`;
   const flags = ['--expose-gc', '--input-type=module', '-e', script];
