@@ -226,8 +226,8 @@ export function realTables(name, { summary, files }, figures) {
   const search = Object.entries(files).filter(([step]) => step.startsWith('search-'));
   if (search.length > 0)
     parts.push(
-      'What the profile was chosen by: runs of 20 minutes on `extract`, each with one thing changed, by the best dev accuracy that one ' +
-        'of their iterations reached, and by what their last adapter forgot.',
+      'What each choice of the profile is worth: runs of three iterations on `extract`, each with one thing changed, by the best ' +
+        'dev accuracy that one of their iterations reached, and by what their last adapter forgot.',
       table(
         ['change', 'iterations', 'best dev', 'forgetting', 'tokens sampled', 'minutes', 'peak memory, MB'],
         search.map(([step, { run }]) => [
