@@ -14,6 +14,12 @@ function writtenKeys(json: string): string[] {
   );
 }
 
+/** The first text that stands there a second time. */
+function repeated(texts: readonly string[]): string | undefined {
+  const seen = new Set<string>();
+  return texts.find((text) => seen.size === seen.add(text).size);
+}
+
 const isFlat = (value: unknown): value is Record<string, FlatValue> =>
   typeof value === 'object' &&
   value !== null &&
@@ -34,8 +40,7 @@ export function parseFlatObject(json: string): Parsed<FlatObject> {
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return refused('The reply is JSON, but not an object.');
   if (!isFlat(value)) return refused('A value of the object is a list or an object itself.');
-  const keys = writtenKeys(json);
-  const twice = keys.find((key, at) => keys.indexOf(key) < at);
+  const twice = repeated(writtenKeys(json));
   if (twice !== undefined) return refused(`The key ${JSON.stringify(twice.slice(0, 40))} stands there twice.`);
   if (!Object.entries(value).every(([key, member]) => isSound(key) && isSound(member)))
     return refused('A number is too large, or a text holds half a character.');

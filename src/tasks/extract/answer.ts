@@ -1,8 +1,11 @@
 import { trimBlanks } from '../blanks.js';
-import { membersOf, parseFlatObject } from '../flat-object.js';
+import { membersOf, parseFlatObject, refused } from '../flat-object.js';
 import type { Parsed } from '../task.js';
 import { MAX_READINGS } from '../verdict.js';
 import type { Extraction, ExtractProblem, Value } from './problem.js';
+
+/** A hundred times what the longest right reply of a frozen set has. */
+export const MAX_REPLY_CHARACTERS = 20_000;
 
 /** What stands in the one code fence around everything, with or without the name of the language; null where there is none. */
 function unfence(text: string): string | null {
@@ -16,6 +19,7 @@ function unfence(text: string): string | null {
  * key stands twice, so that every reader of JSON reads the same.
  */
 export function parseAnswer(text: string): Parsed<Extraction> {
+  if (text.length > MAX_REPLY_CHARACTERS) return refused(`The reply has more than ${MAX_REPLY_CHARACTERS} characters.`);
   const whole = trimBlanks(text);
   const fenced = unfence(whole);
   const parsed = parseFlatObject(fenced ?? whole);

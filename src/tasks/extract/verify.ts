@@ -2,6 +2,8 @@ import type { Verdict, Violation } from '../task.js';
 import { KIND_TESTS, type Extraction, type ExtractProblem, type Value } from './problem.js';
 
 const SHOWN = 60;
+/** Keys that nobody asked for that are named one by one. */
+const EXTRA_NAMED = 8;
 const show = (value: Value): string => {
   const text = JSON.stringify(value);
   return text.length > SHOWN ? `${text.slice(0, SHOWN)}…` : text;
@@ -40,7 +42,9 @@ export function verifyExtraction({ schema, expected }: ExtractProblem, answer: E
   }
   const asked = new Set(schema.map(({ key }) => key));
   const extra = Object.keys(answer).filter((key) => !asked.has(key));
-  for (const key of extra) violate('extra', key, `The key ${show(key)} was not asked for.`);
+  for (const key of extra.slice(0, EXTRA_NAMED)) violate('extra', key, `The key ${show(key)} was not asked for.`);
+  const unnamed = extra.length - EXTRA_NAMED;
+  if (unnamed > 0) violations.push({ category: 'extra', jobs: [], amount: unnamed, detail: `${unnamed} more keys were not asked for.` });
   const score = Math.max(0, right - extra.length) / schema.length;
   return { kind: violations.length === 0 ? 'pass' : 'fail', violations, metrics: { right }, score };
 }

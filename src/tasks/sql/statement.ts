@@ -107,17 +107,25 @@ function closing(tokens: readonly Token[], open: number): number {
   return tokens.length;
 }
 
-/** A name that WITH gives: where the name stands, and where its body begins and ends. */
+/** A name that WITH gives: where the name stands, where its body begins and ends, and where what it is known in begins and ends. */
 interface CommonTable {
   readonly name: string;
   readonly place: number;
-  readonly body: readonly [number, number];
+  readonly body: Span;
+  readonly scope: Span;
 }
+type Span = readonly [begin: number, end: number];
+const within = (at: number, [begin, end]: Span): boolean => begin < at && at < end;
 
 function commonTables(tokens: readonly Token[]): CommonTable[] {
   const found: CommonTable[] = [];
+  const opened: number[] = [];
   for (const [start, token] of tokens.entries()) {
+    if (isSign(token, '(')) opened.push(start);
+    if (isSign(token, ')')) opened.pop();
     if (!isWord(token, 'WITH')) continue;
+    const inside = opened.at(-1);
+    const scope: Span = [start, inside === undefined ? tokens.length : closing(tokens, inside)];
     for (let at = start + 1; isName(tokens[at]); ) {
       const [name, place] = [fold(tokens[at]!.value), at];
       at++;
@@ -125,7 +133,7 @@ function commonTables(tokens: readonly Token[]): CommonTable[] {
       if (!isWord(tokens[at], 'AS')) break;
       while (at < tokens.length && !isSign(tokens[at], '(')) at++;
       const end = closing(tokens, at);
-      found.push({ name, place, body: [at, end] });
+      found.push({ name, place, body: [at, end], scope });
       if (!isSign(tokens[end], ',')) break;
       at = end + 1;
     }
@@ -159,9 +167,9 @@ function refuseTables(tokens: readonly Token[], tables: ReadonlySet<string>, com
       if (!isName(token)) return forbidden(`A table should stand where ${token.value} stands.`);
       if (isSign(tokens[at + 1], '.')) return forbidden('A table is named without its database.');
       const name = fold(token.value);
-      const named = common.filter((candidate) => candidate.name === name);
+      const named = common.filter((candidate) => candidate.name === name && within(at, candidate.scope));
       // SQLite recurses with and without the word RECURSIVE
-      if (named.some(({ body: [begin, end] }) => begin < at && at < end)) return forbidden('Recursive queries are not allowed.');
+      if (named.some(({ body }) => within(at, body))) return forbidden('Recursive queries are not allowed.');
       if (named.length === 0 && !tables.has(name)) return forbidden(`There is no table ${token.value}.`);
       mentions++;
       expected = false;
