@@ -256,7 +256,7 @@ test('an iteration in which nothing passes says at once what to change', () => {
   expect(written.join('')).not.toContain('--examples');
   screen.onIteration(report as unknown as IterationReport, { replies: 3, passed: 0, rows });
   expect(written.join('').replace(/\s+/g, ' ')).toMatch(
-    /3 of 3 replies were cut off at 16 tokens\. --examples 3 puts .* Where answers are longer, raise --max-tokens\./,
+    /3 of 3 replies were cut off at 16 tokens\. --examples 3 puts .* Where answers are longer, raise --max-tokens.*; where/,
   );
   screen[Symbol.dispose]();
 });

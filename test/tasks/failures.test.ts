@@ -162,7 +162,9 @@ describe('where nothing was accepted', () => {
     nothingAccepted(tallied(reply('x', ...judged), reply('y', ...judged), reply('z', wrong('other'))), {}, asked);
   test('the commonest cause is named, and what to change about it', () => {
     expect(told(failed('format', ''), null)).toMatch(/in 2 of 3 replies no answer could be read.*the form.*--style plain/);
-    expect(told(TRUNCATED, null, 'length')).toMatch(/2 of 3 replies were cut off at 96 tokens\. Raise --max-tokens/);
+    expect(told(TRUNCATED, null, 'length')).toMatch(
+      /2 of 3 replies were cut off at 96 tokens\. Raise --max-tokens.*; where the replies only repeat themselves, take an easier tier/,
+    );
     expect(told(threw('verify', 'boom'))).toMatch(/no verdict on 2 of 3 replies \(verify threw: boom\)\. Correct the verifier/);
     expect(told(wrong('deadline'))).toMatch(/wrong answer \(deadline\)\. An easier tier, more samples a problem \(--samples, now 8\)/);
     expect(nothingAccepted(tallied(reply('x', TRUNCATED, null, 'length')), {}, { ...asked, style: 'plain' })).not.toContain('--style');
