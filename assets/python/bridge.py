@@ -7,6 +7,7 @@ two adapters, for the packages `reasoning_gym` and `verifiers`.
 
 import asyncio
 import datetime
+import difflib
 import faulthandler
 import hashlib
 import importlib
@@ -18,6 +19,8 @@ import math
 import os
 import queue
 import random
+import re
+import select
 import signal
 import sys
 import sysconfig
@@ -32,18 +35,19 @@ OWN_MODULES = frozenset(sys.modules)
 # A module that prints, or reads its standard input, must not meet the protocol; a child that it starts inherits neither.
 REQUESTS = os.fdopen(os.dup(0), "rb")
 REPLIES = os.fdopen(os.dup(1), "wb")
+# of its own, whatever a module makes of sys.stdout and sys.stderr
+COMPLAINTS = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 os.dup2(2, 1)
-sys.stdout = sys.stderr
+sys.stdout = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
 
 LARGEST_INTEGER = 2**53 - 1
 LARGEST_MESSAGE = 500
 MEMORY_BYTES = 4 * 2**30
 CALL_SECONDS = 5.0
+DEEPEST = 200
 LOAD_SECONDS = 60.0
 MOST_TASKS = 10_000
-# Draws beyond the examples wanted, of which some ask the same or have no solution.
-EXAMPLE_DRAWS = 100
 STANDARD_LIBRARY = tuple(Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib"))
 
 
@@ -82,7 +86,7 @@ def tell(error):
     place = (type(error).__name__, *((frame.filename, frame.lineno) for frame in said.stack[-1:]))
     if place not in TOLD:
         TOLD.add(place)
-        print("".join(said.format()) + "(further ones from this line are not shown)", file=sys.stderr)
+        print("".join(said.format()) + "(further ones from this line are not shown)", file=COMPLAINTS)
 
 
 def call(member, function, *arguments):
@@ -95,30 +99,32 @@ def call(member, function, *arguments):
         raise Wrong(member, f"raised {shown(error)}") from error
 
 
-def as_json(member, value):
-    """The value as JSON would give it back; what would come back as something else is refused."""
+def as_json(member, value, otherwise=None):
+    """The value as JSON would give it back; what would come back as something else is refused, or made JSON by `otherwise`."""
 
     def convert(other):
         for method in ("item", "tolist"):  # scalars and arrays of numpy
-            if hasattr(other, method):
-                try:
-                    return getattr(other, method)()
-                except (TypeError, ValueError):
-                    continue
+            try:
+                return getattr(other, method)()
+            except Exception:
+                continue
+        if otherwise is not None:
+            return otherwise(other)
         raise TypeError(f"{type(other).__name__} is not JSON")
 
-    def large(other):
-        if isinstance(other, dict):
-            return any(map(large, other.values()))
-        if isinstance(other, list):
-            return any(map(large, other))
+    def large(other, depth=0):
+        if depth > DEEPEST:
+            raise ValueError(f"it is nested more than {DEEPEST} deep")
+        if isinstance(other, (dict, list)):
+            return any(large(member, depth + 1) for member in (other.values() if isinstance(other, dict) else other))
         return isinstance(other, int) and abs(other) > LARGEST_INTEGER
 
     try:
         plain = json.loads(json.dumps(value, allow_nan=False, default=convert))
-    except (TypeError, ValueError, RecursionError) as error:
+        beyond = large(plain)
+    except Exception as error:
         raise Wrong(member, f"returned something that is not JSON: {shown(error)}") from error
-    if large(plain):
+    if beyond:
         raise Wrong(member, "returned an integer beyond 2^53, which JSON does not keep; write it as a string")
     return plain
 
@@ -181,14 +187,31 @@ def own_task(module, name, check):
 
 # ---- adapters
 
+# What an adapter says itself for each problem.
+CHOSEN = ("seed", "size")
+
+
+def parts_of(text, between):
+    """What stands between a character wherever that is in no list, object or text of JSON."""
+    parts, depth = [""], 0
+    for piece in re.findall(r'"(?:[^"\\]|\\.)*"|.', text, re.DOTALL):
+        depth += (piece in "[{") - (piece in "]}")
+        if piece == between and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return parts
+
 
 def settings_of(text):
     """`max_terms=3,negative=true` as keyword arguments; a value is JSON where it can be read as such."""
     settings = {}
-    for part in text.split(",") if text else []:
+    for part in parts_of(text, ",") if text else []:
         key, equals, value = part.partition("=")
         if not (equals and key.isidentifier()):
             raise Refused("TASK_UNKNOWN", f"settings are written key=value,key=value, not {part!r}")
+        if key in CHOSEN:
+            raise Refused("TASK_UNKNOWN", f"{key} is no setting: each problem has its own")
         try:
             settings[key] = json.loads(value)
         except ValueError:
@@ -207,12 +230,14 @@ class ReasoningGym:
         self.dataset, _, settings = name.partition(":")
         self.id = f"reasoning_gym:{name}"
         self.version = importlib.metadata.version("reasoning-gym")
-        self.settings = {part or "default": settings_of(part) for part in settings.split("/")}
+        self.settings = {part or "default": settings_of(part) for part in parts_of(settings, "/")}
         self.scorers = {}
         self.examples = {}
         known = sorted(module.factory.DATASETS)
         if self.dataset not in known:
-            raise Refused("TASK_UNKNOWN", f"reasoning_gym has no data set {self.dataset!r}; it has {', '.join(known)}")
+            meant = difflib.get_close_matches(self.dataset, known, 1)
+            near = f"; did you mean {meant[0]}?" if meant else f"; it has {', '.join(known)}"
+            raise Refused("TASK_UNKNOWN", f"reasoning_gym has no data set {self.dataset!r}{near}")
         for tier in self.settings:
             self.scorer(tier)
 
@@ -230,7 +255,7 @@ class ReasoningGym:
     def problem(self, tier, seed):
         dataset = self.module.create_dataset(self.dataset, **self.settings[tier], seed=seed % 2**32, size=1)
         entry = dataset[0]
-        plain = as_json("problem", {key: entry[key] for key in ("question", "answer", "metadata")})
+        plain = as_json("problem", {key: entry[key] for key in ("question", "answer", "metadata")}, otherwise=str)
         # a problem is judged as it stands in the log
         if plain["answer"] is not None and dataset.score_answer(plain["answer"], plain) != dataset.score_answer(entry["answer"], entry):
             raise Wrong("problem", f"the entries of {self.dataset} are scored otherwise when they have been JSON")
@@ -377,17 +402,22 @@ def loading(function, *arguments):
         raise Wrong("module", f"raised {shown(error)}") from error
 
 
+def find_first(folder):
+    """Modules of this folder before all others; in place of this file's folder, which Python puts there but in its safe mode."""
+    sys.path[: 0 if getattr(sys.flags, "safe_path", False) else 1] = [folder]
+
+
 def import_task(module, file, name, check):
     """The task, the hash of its file where it is one, and under which name that is a module."""
     if file is not None:
         path = Path(file)
-        sys.path[0] = str(path.parent)
+        find_first(str(path.parent))
         loaded = importlib.util.module_from_spec(importlib.util.spec_from_file_location(path.stem, path))
         sys.modules[path.stem] = loaded
         source = path.read_bytes()
         loading(exec, loading(compile, source, str(path), "exec"), loaded.__dict__)
         return own_task(loaded, name, check), {".": hashlib.sha256(source).hexdigest()}, path.stem
-    sys.path[0] = os.getcwd()
+    find_first(os.getcwd())
     loaded = loading(importlib.import_module, module)
     adapter = None if check else ADAPTERS.get(module)
     if adapter is None:
@@ -530,23 +560,6 @@ class Calls:
             raise Wrong(f"POLICIES[{name!r}]", f"has to return a reply, a str, not {type(reply).__name__}")
         return self.judge(problem, reply)
 
-    def fewShot(self, problem, style, count, seed):
-        asked = [self.prompt(problem, style)[-1]]
-        examples = []
-        for attempt in range(count + EXAMPLE_DRAWS):
-            if len(examples) == 2 * count:
-                break
-            draw = hashlib.sha256(f"{seed} {problem['id']} {attempt}".encode()).digest()
-            example = {**self.generate(problem["tier"], int.from_bytes(draw[:8], "big")), "tier": problem["tier"]}
-            question, solution = self.prompt(example, style)[-1], self.solution(example)
-            if solution is None or question in asked:
-                continue
-            asked.append(question)
-            examples += [question, {"role": "assistant", "content": solution}]
-        if not examples:
-            raise Wrong("solution", f"is None, or the question the same, for {count + EXAMPLE_DRAWS} problems in turn")
-        return examples
-
     def solution(self, problem):
         seed_generators(0)
         solution = call("solution", self.task.solution, problem)
@@ -558,7 +571,8 @@ class Calls:
 def answer(calls, request):
     method, arguments = request["method"], request["arguments"]
     # ends a process that hangs in C, where no other thread of Python's runs, and whose parent is gone; a parent is sooner
-    faulthandler.dump_traceback_later(LOAD_SECONDS if method == "load" else calls.seconds + 2 * CALL_SECONDS, exit=True)
+    seconds = LOAD_SECONDS if method == "load" else calls.seconds + 2 * CALL_SECONDS
+    faulthandler.dump_traceback_later(seconds, exit=True, file=COMPLAINTS)
     try:
         return {"call": request["call"], "value": getattr(calls, method)(*arguments)}
     except Wrong as error:
@@ -578,9 +592,32 @@ def read_requests(requests):
     for line in REQUESTS:
         requests.put(json.loads(line))
     # whoever asked is gone; what was started here goes too
-    if hasattr(os, "killpg") and os.getpgrp() == os.getpid():
+    if leads_group():
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
+
+
+def leads_group():
+    return hasattr(os, "killpg") and os.getpgrp() == os.getpid()
+
+
+def end_with_parent():
+    """Starts a process that ends this one, with all that it has started, when whoever asks is gone, though a call may hold all threads."""
+    if not leads_group():
+        return
+    child = os.fork()
+    if child != 0:
+        os.waitpid(child, 0)
+        return
+    if os.fork() != 0:
+        os._exit(0)  # what watches is no child of the task's process, which may wait for children of its own
+    requests = REQUESTS.fileno()
+    gone = select.poll()
+    gone.register(requests, 0)  # a hang-up alone
+    for stream in (1, 2, REPLIES.fileno(), COMPLAINTS.fileno(), sys.stdout.fileno()):
+        os.close(stream)
+    gone.poll()
+    os.killpg(0, signal.SIGKILL)
 
 
 def main():
@@ -593,6 +630,7 @@ def main():
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES if most < 0 else min(MEMORY_BYTES, most), most))
     except (ImportError, OSError, ValueError):
         pass  # not on this system
+    end_with_parent()
     requests = queue.SimpleQueue()
     threading.Thread(target=read_requests, args=(requests,), daemon=True).start()
     say({"python": list(sys.version_info[:2])})

@@ -27,14 +27,15 @@ export function table(rows: readonly (readonly [string, Row])[], { prose: width 
       ? [[tiers[0]!, (row) => row]] // it is the mean
       : [...tiers.map((tier): Column => [tier, ({ byTier }) => byTier[tier]]), ['mean', (row) => row]];
   const names = Math.max(...rows.map(([name]) => name.length)) + 2;
+  const cell = Math.max(format.width, ...columns.map(([head]) => head.length + 2));
   const line = (head: string, cells: readonly string[]): string =>
-    `${head.padEnd(names)}${cells.map((cell) => cell.padStart(format.width)).join('')}`.trimEnd();
+    `${head.padEnd(names)}${cells.map((shown) => shown.padStart(cell)).join('')}`.trimEnd();
   const cells = (show: (estimate: Estimate) => string, row: Row, shown: readonly Column[]): string[] =>
     shown.map(([, of]) => {
       const estimate = of(row);
       return estimate === undefined ? '-' : show(estimate);
     });
-  const room = Math.max(1, Math.min(columns.length, Math.floor((width - names) / format.width)));
+  const room = Math.max(1, Math.min(columns.length, Math.floor((width - names) / cell)));
   const blocks = Array.from({ length: Math.ceil(columns.length / room) }, (_, i) => columns.slice(i * room, (i + 1) * room));
   return blocks
     .map((shown) =>

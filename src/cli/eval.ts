@@ -223,7 +223,7 @@ export const evalCommand = defineCommand({
       if (failure !== undefined) throw failure;
       progress.clear();
       const seconds = (performance.now() - started) / 1000;
-      const judged = await judgePolicies(task, problems.problems);
+      const judged = await judgePolicies(task, problems.problems, { signal });
       const figures = figuresGiven([...(greedy?.outcomes ?? []), ...Object.values(judged).flat()]);
       const policies = summarisePolicies(judged, problems.problems, task.tiers, figures);
       const accuracy = greedy === null ? null : summarise(greedy.outcomes, task.tiers, { seed: SUMMARY_SEED, figures });

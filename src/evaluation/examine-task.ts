@@ -98,7 +98,7 @@ export async function examineTask(
   try {
     if (task.source.kind === 'file') {
       await verdicts.tryOne(problems[0]!, style); // before it is tried twice whether verdicts are the same
-      await refuseNondeterminism(task, style).catch((error: unknown) => {
+      await refuseNondeterminism(task, style, signal).catch((error: unknown) => {
         if (!(error instanceof IsoproError) || !/is not deterministic/.test(error.message)) throw error;
         find('error', 'nondeterministic', error.message);
       });

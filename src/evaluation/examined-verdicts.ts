@@ -61,7 +61,10 @@ export class ExaminedVerdicts {
 
   /** @throws GaveUp, IsoproError ABORTED */
   applyPolicy(policy: string, problem: Problem): Promise<Verdict> {
-    return this.#noted(problem, `the answer of the policy ${policy}`, () => this.#task.applyPolicy(policy, problem));
+    const { signal } = this.#options;
+    return this.#noted(problem, `the answer of the policy ${policy}`, () =>
+      this.#task.applyPolicy(policy, problem, signal === undefined ? {} : { signal }),
+    );
   }
 
   /** One problem before all others. Replies that cannot be read do not reach a verifier, so that policies are tried too. @throws GaveUp */

@@ -9,16 +9,20 @@ import {
   type Outcome,
   type Summary,
 } from '../statistics/index.js';
-import type { OpenTask, Problem, VerdictKind } from '../tasks/task.js';
+import type { JudgeOptions, OpenTask, Problem, VerdictKind } from '../tasks/task.js';
 
 /** What is kept of a verdict on a policy's answer. */
 export type PolicyVerdict = { readonly kind: VerdictKind } & Figures;
 
-/** Verdicts on the task's trivial policies, by policy in the order of the problems. */
-export async function judgePolicies(task: OpenTask, problems: readonly Problem[]): Promise<Record<string, PolicyVerdict[]>> {
+/** Verdicts on the task's trivial policies, by policy in the order of the problems. @throws IsoproError TASK_INVALID, ABORTED */
+export async function judgePolicies(
+  task: OpenTask,
+  problems: readonly Problem[],
+  options: Pick<JudgeOptions, 'signal'> = {},
+): Promise<Record<string, PolicyVerdict[]>> {
   const verdicts = dictionary<PolicyVerdict[]>();
   for (const policy of task.policies) {
-    const judged = await Promise.all(problems.map((problem) => task.applyPolicy(policy, problem)));
+    const judged = await Promise.all(problems.map((problem) => task.applyPolicy(policy, problem, options)));
     verdicts[policy] = judged.map((verdict) => ({ kind: verdict.kind, ...figuresOf(verdict) }));
   }
   return verdicts;

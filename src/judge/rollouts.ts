@@ -237,7 +237,7 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
     const { problems } = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () =>
       evaluationSet(task, 'test', start.sets.test.perTier),
     );
-    parts.push(await checkPolicies(figures.policies, task, problems, atOnce));
+    parts.push(await checkPolicies(figures.policies, task, problems, atOnce, cancelling));
   }
   const sum = (of: 'undecided' | 'unverified'): number => parts.reduce((total, part) => total + part[of], 0);
   return {
@@ -363,13 +363,14 @@ async function checkPolicies(
   task: OpenTask,
   problems: readonly Problem[],
   atOnce: number,
+  cancelling: Pick<JudgeOptions, 'signal'>,
 ): Promise<Verdicts> {
   if (canonicalJson(tiers as unknown as Json) !== canonicalJson(task.tiers as unknown as Json))
     fail("the tiers that the log names are not the task's");
   if (Object.keys(outcomes).sort().join() !== [...task.policies].sort().join()) fail("the trivial policies in the log are not the task's");
   const verdicts = new Verdicts();
   for (const policy of task.policies) {
-    const apply = ([, problem]: readonly [number, Problem]) => task.applyPolicy(policy, problem);
+    const apply = ([, problem]: readonly [number, Problem]) => task.applyPolicy(policy, problem, cancelling);
     for await (const [each, found] of callAhead(problems.entries(), atOnce, apply)) {
       const [what, i] = [`the trivial policy ${policy} on test problem ${each[0]}`, each[0]];
       const logged = outcomes[policy]![i] ?? 'nothing';

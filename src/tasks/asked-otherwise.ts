@@ -56,7 +56,7 @@ export function askedOtherwise(task: OpenTask, asking: AskingOptions): OpenTask 
     judge: (problem, text, finish, options) => task.judge(problem, text, judgeTruncated && finish !== 'aborted' ? 'stop' : finish, options),
     judgeLeniently: (problem, text, options) => task.judgeLeniently(problem, text, options),
     readAnswer: (problem, text) => task.readAnswer(problem, text),
-    applyPolicy: (name, problem) => task.applyPolicy(name, problem),
+    applyPolicy: (name, problem, options) => task.applyPolicy(name, problem, options),
     grade: (problem, verdict) => task.grade(problem, verdict),
     feedback: (problem, verdict) => task.feedback(problem, verdict),
     step: (problem, replies) => task.step(problem, replies),

@@ -59,10 +59,11 @@ export async function measureBaselines(task: OpenTask, { count, seed, set, signa
       );
   }
   const policies = dictionary<Summary>();
+  const cancelling = signal === undefined ? {} : { signal };
   for (const policy of task.policies) {
     const outcomes: Outcome[] = [];
     for (const problem of problems) {
-      const verdict = await task.applyPolicy(policy, problem);
+      const verdict = await task.applyPolicy(policy, problem, cancelling);
       outcomes.push({ tier: problem.tier, kind: verdict.kind, ...figuresOf(verdict) });
       await advance();
     }

@@ -44,10 +44,11 @@ function shown({ kind, score, forecast }: Verdict): string {
 /**
  * Tries generator, prompt, policies and verifier of a task file twice, here and in a thread of its own that loads the file anew, by a clock
  * that is ahead.
- * @throws IsoproError TASK_INVALID naming the member that gave two results, TASK_TIMEOUT
+ * @throws IsoproError TASK_INVALID naming the member that gave two results, TASK_TIMEOUT, ABORTED
  */
-export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): Promise<void> {
+export async function refuseNondeterminism(task: OpenTask, style: PromptStyle, signal?: AbortSignal): Promise<void> {
   if (task.source.kind !== 'file') return;
+  const cancelling = signal === undefined ? {} : { signal };
   await using anew = await openTask(task.source.path, { ...task.source.options, clockAhead: AHEAD_SECONDS });
   const places = task.tiers.flatMap(({ id: tier }) =>
     Array.from({ length: TRIALS }, (_, sample) => ({
@@ -74,16 +75,19 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
     if (JSON.stringify(prompt) !== JSON.stringify(promptsAgain[i])) refuse(task, 'prompt', `problem ${problems[i]!.id} had two prompts`);
   }
   const answers = problems.flatMap((problem) => task.policies.map((policy) => ({ problem, policy })));
-  const verdicts = await each(answers, ({ policy, problem }) => task.applyPolicy(policy, problem));
+  const verdicts = await each(answers, ({ policy, problem }) => task.applyPolicy(policy, problem, cancelling));
   const replies = task.exploits.map(({ problem, text, finish }) => ({ problem, text, finish }));
   for (const problem of task.hasReferences ? problems : []) {
     const text = await task.referenceReply(problem, style);
     if (text !== null) replies.push({ problem, text, finish: 'stop' });
   }
-  const judged = await each(replies, async (reply) => ({ ...reply, judgement: await task.judge(reply.problem, reply.text, reply.finish) }));
+  const judged = await each(replies, async (reply) => ({
+    ...reply,
+    judgement: await task.judge(reply.problem, reply.text, reply.finish, cancelling),
+  }));
   // in the same thread too, where what a verifier keeps from call to call shows whatever was judged before
   for (const place of [task, anew]) {
-    const again = await each(answers, ({ policy, problem }) => place.applyPolicy(policy, problem), true);
+    const again = await each(answers, ({ policy, problem }) => place.applyPolicy(policy, problem, cancelling), true);
     for (const [i, { problem, policy }] of answers.entries()) {
       if (!differ(verdicts[i]!, again[i]!)) continue;
       refuse(
@@ -92,7 +96,7 @@ export async function refuseNondeterminism(task: OpenTask, style: PromptStyle): 
         `the answer of the policy ${policy} to problem ${problem.id} had the verdicts ${shown(verdicts[i]!)} and ${shown(again[i]!)}`,
       );
     }
-    await refuseUnsteadyVerdicts(place, judged);
+    await refuseUnsteadyVerdicts(place, judged, signal);
   }
 }
 
@@ -109,11 +113,12 @@ const detailOf = ({ form, verdict: { violations } }: Judgement): string =>
 
 /**
  * Judges replies of a task file once more, the last first, and reads the reasoning of those that pass.
- * @throws IsoproError TASK_INVALID where one has another verdict now, TASK_TIMEOUT
+ * @throws IsoproError TASK_INVALID where one has another verdict now, TASK_TIMEOUT, ABORTED
  */
-export async function refuseUnsteadyVerdicts(task: OpenTask, replies: readonly JudgedText[]): Promise<void> {
+export async function refuseUnsteadyVerdicts(task: OpenTask, replies: readonly JudgedText[], signal?: AbortSignal): Promise<void> {
   if (task.source.kind !== 'file') return;
-  const again = await each(replies, ({ problem, text, finish }) => task.judge(problem, text, finish), true);
+  const cancelling = signal === undefined ? {} : { signal };
+  const again = await each(replies, ({ problem, text, finish }) => task.judge(problem, text, finish, cancelling), true);
   for (const [i, { problem, judgement }] of replies.entries()) {
     const [{ verdict: one }, { verdict: other }] = [judgement, again[i]!];
     if (one.kind === 'none' || other.kind === 'none') continue;

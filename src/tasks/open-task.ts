@@ -68,6 +68,18 @@ function refuseNearFile(specifier: string): void {
   if (near.length > 0) throw new IsoproError('TASK_UNKNOWN', `there is no ${specifier}, and there is ${near.join(', ')}`, meant(near));
 }
 
+/** @throws IsoproError TASK_UNKNOWN for the name of a file of a kind that holds no task as it is named */
+function refuseOtherKind(specifier: string): void {
+  if (specifier.endsWith('.py'))
+    throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is the name of a file of Python`, {
+      remedy: `A task in Python is named python:${specifier}.`,
+    });
+  if (/\.(?:xlsx?|ods|tsv|txt|json)$/i.test(specifier))
+    throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is no file that rows are read from`, {
+      remedy: 'Save it as CSV (UTF-8), or as JSON Lines with an object a line, and name that.',
+    });
+}
+
 async function openAsItIs(specifier: string, { verifierThreads, turns, silent, clockAhead, ...given }: OpenTaskOptions): Promise<OpenTask> {
   const data = dataOptionsOf(given);
   if (
@@ -80,7 +92,10 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, silent, c
     return openBuiltIn(specifier, verifierThreads, turns);
   }
   const python = isPythonSpecifier(specifier);
-  if (!python) refuseNearFile(specifier);
+  if (!python) {
+    refuseOtherKind(specifier);
+    refuseNearFile(specifier);
+  }
   const rows = !python && isDataFile(specifier);
   if (python || rows || /[/\\]|\.[cm]?[jt]s$/.test(specifier)) {
     if (!rows) refuseDataOptions(specifier, data);
@@ -101,14 +116,6 @@ async function openAsItIs(specifier: string, { verifierThreads, turns, silent, c
       ...(rows ? { remedy: 'Give the file another name.' } : {}),
     });
   }
-  if (specifier.endsWith('.py'))
-    throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is the name of a file of Python`, {
-      remedy: `A task in Python is named python:${specifier}.`,
-    });
-  if (/\.(?:xlsx?|ods|tsv|txt|json)$/i.test(specifier))
-    throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is no file that rows are read from`, {
-      remedy: 'Save it as CSV (UTF-8), or as JSON Lines with an object a line, and name that.',
-    });
   throw new IsoproError(
     'TASK_UNKNOWN',
     `there is no task ${JSON.stringify(specifier)}; built in are ${BUILT_IN_IDS.join(', ')}${didYouMean(specifier, BUILT_IN_IDS)}`,

@@ -26,6 +26,10 @@ const LAST_WORDS_MS = 500;
 /** Of a process beside what it had when it was loaded, of the 4 GiB that bridge.py lets it have. */
 const MUCH_MEMORY = 1e9;
 
+/** Processes that have not ended, which go with this one. */
+const running = new Set<PythonProcess>();
+process.on('exit', () => running.forEach((each) => each.kill()));
+
 const replyShape = z.union([
   z.strictObject({ python: z.array(z.int()).length(2) }),
   z.strictObject({ call: z.int(), value: z.unknown() }),
@@ -74,8 +78,10 @@ export class PythonProcess extends EventEmitter {
       }),
     );
     const child = this.#child;
+    running.add(this);
     child.on('exit', () => {
-      this.#kill(); // what it has started
+      this.kill(); // what it has started
+      running.delete(this);
       // what has left the group may hold the pipes open
       setTimeout(() => [child.stdin, child.stdout, child.stderr].forEach((pipe) => pipe.destroy()), LAST_WORDS_MS).unref();
     });
@@ -86,7 +92,7 @@ export class PythonProcess extends EventEmitter {
         done(1);
       });
       child.on('close', (code, signal) => {
-        const said = this.#tail.trim().split('\n').at(-1)!;
+        const said = this.#tail.trim().split('\n').at(-1)!.toWellFormed();
         const reason = `its process ended (${signal ?? `code ${code}`})${said === '' ? '' : `: ${said}`}`;
         if (!this.#greeted && program.loaded.sha256 === undefined)
           this.#fail(new IsoproError('PYTHON_UNAVAILABLE', `${program.interpreter} did not run as Python: ${reason}`));
@@ -129,7 +135,7 @@ export class PythonProcess extends EventEmitter {
   async terminate(): Promise<number> {
     this.#failed = true;
     this.ref();
-    this.#kill();
+    this.kill();
     return this.#ended;
   }
 
@@ -149,6 +155,12 @@ export class PythonProcess extends EventEmitter {
 
   #read(line: Buffer): void {
     const reply = readReply(line);
+    if (reply === null && !this.#greeted && this.#program.loaded.sha256 === undefined) {
+      const said = JSON.stringify(line.toString('utf8').slice(0, TAIL_CHARACTERS).toWellFormed());
+      const { interpreter } = this.#program;
+      this.kill();
+      return this.#fail(new IsoproError('PYTHON_UNAVAILABLE', `${interpreter} is not Python alone: before all else it printed ${said}`));
+    }
     if (reply === null) return this.#endAsBroken('its process said something that is no reply');
     if ('python' in reply) {
       this.#greeted = true;
@@ -211,7 +223,7 @@ export class PythonProcess extends EventEmitter {
   }
 
   #endAsBroken(why: string): void {
-    this.#kill();
+    this.kill();
     this.#fail(new Error(why));
   }
 
@@ -221,7 +233,8 @@ export class PythonProcess extends EventEmitter {
     this.emit('error', error);
   }
 
-  #kill(): void {
+  /** Ends it with its group, without waiting for that. */
+  kill(): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
     try {

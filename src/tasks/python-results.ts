@@ -7,13 +7,18 @@ import { checkMember, firstComplaint, fraction, MemberError, memberShapes, resul
 import type { TaskDescription, WorkerMethod } from './thread-messages.js';
 import { failed, judgedCut, undecided } from './verdict.js';
 
+/** What a task says of a verdict is told so far. */
+const MOST_SAID = 2000;
+const MOST_CATEGORY = 100;
+const cutAt = (most: number) => (text: string) => (text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text);
+
 const given = z
   .looseObject({
     outcome: z.enum(['pass', 'fail', 'none']),
     score: fraction.optional(),
-    reason: wording.optional(),
+    reason: wording.transform(cutAt(MOST_SAID)).optional(),
     /** `format`: there was no answer to read. */
-    category: z.string().min(1).pipe(wording).default('wrong'),
+    category: z.string().min(1).pipe(wording).transform(cutAt(MOST_CATEGORY)).default('wrong'),
     /** As it was read, so that equal answers can be counted. */
     answer: z.unknown().optional(),
   })
@@ -74,7 +79,7 @@ function asDescription(value: unknown): PythonDescription {
       feedback: false,
       step: false,
       checkTrace: false,
-      fewShot: solution,
+      fewShot: false,
       referenceReply: solution,
     },
     sha256,
@@ -99,8 +104,6 @@ export function readResult(method: WorkerMethod, args: readonly unknown[], value
     }
     case 'prompt':
       return checkMember('prompt', resultShapes.prompt, value, 'messages');
-    case 'fewShot':
-      return checkMember('solution', resultShapes.prompt, value, 'messages');
     case 'referenceReply':
       return checkMember('solution', resultShapes.referenceReply, value, 'reply');
     case 'policy':

@@ -32,9 +32,16 @@ export const wholeTiers = (tiers: readonly z.output<typeof tierShape>[]): Tier[]
 
 const callable = z.custom<(...given: never[]) => unknown>((value) => typeof value === 'function', 'needs a function');
 
+/** It stands in logs, reports and names of files. */
+const name = z
+  .string()
+  .min(1)
+  .max(1000)
+  .refine((text) => text.isWellFormed() && !/\p{Cc}/u.test(text), 'holds a control character or half a character');
+
 export const memberShapes = {
-  id: z.string().min(1),
-  version: z.string().min(1),
+  id: name,
+  version: name,
   tiers: z.array(tierShape).min(1).superRefine(distinctTiers),
   generate: callable,
   prompt: callable,

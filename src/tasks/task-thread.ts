@@ -68,6 +68,7 @@ export class TaskThread {
   #queue: Promise<unknown> = Promise.resolve();
   #calls = 0;
   #failedStarts = 0;
+  #disposed = false;
 
   /** @param ask answers what the thread asks of the model of a check */
   constructor(task: ThreadTask, ask?: AskModel) {
@@ -85,7 +86,8 @@ export class TaskThread {
     const result = this.#queue.then(async () => {
       const { worker, description } = await this.#running();
       const { verifySeconds = VERIFY_SECONDS } = description.limits;
-      const verifying = 1000 * verifySeconds + GRACE_MS; // the verifier's own clock is in its thread
+      // in a thread there is a clock of the verifier's own, which tells it to stop
+      const verifying = 1000 * verifySeconds + (this.#task.kind === 'python' ? 0 : GRACE_MS);
       const calling = 1000 * CALL_SECONDS;
       const limit =
         method === 'judge' || method === 'judgeLeniently'
@@ -99,7 +101,9 @@ export class TaskThread {
     return result;
   }
 
+  /** Ends it; calls that wait, and further ones, are OBJECT_DISPOSED. */
   async dispose(): Promise<void> {
+    this.#disposed = true;
     await this.#end(this.#worker);
   }
 
@@ -112,6 +116,7 @@ export class TaskThread {
   }
 
   async #start(): Promise<{ readonly worker: Holder; readonly description: TaskDescription }> {
+    if (this.#disposed) throw new IsoproError('OBJECT_DISPOSED', `${this.#name} was disposed`);
     if (this.#failedStarts >= MOST_FAILED_STARTS)
       throw new ThreadLost(`it could not be started ${MOST_FAILED_STARTS} times, one after the other, and is not any more`);
     this.#failedStarts++; // until it has

@@ -248,7 +248,8 @@ export interface OpenTask {
   readonly answerGrammar: string | null;
   /** The answer in a reply as RFC 8785 JSON, so that equal answers can be counted; null where none can be read. */
   readAnswer(problem: Problem, text: string): Promise<string | null>;
-  applyPolicy(name: string, problem: Problem): Promise<Verdict>;
+  /** @throws IsoproError TASK_INVALID, ABORTED */
+  applyPolicy(name: string, problem: Problem, options?: Pick<JudgeOptions, 'signal'>): Promise<Verdict>;
   /** null where the task has no grades; a grade whose reference cannot be found is `none`. */
   grade(problem: Problem, verdict: Verdict): Promise<Grades | null>;
   feedback(problem: Problem, verdict: Verdict): Promise<string | null>;

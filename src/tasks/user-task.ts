@@ -20,7 +20,7 @@ import type {
 } from './task.js';
 import { BundleError, bundleTask, type TaskBundle } from './task-bundle.js';
 import { CallTimeout, invalidMember, ThreadLost, type TaskThread } from './task-thread.js';
-import { readPythonSpecifier } from './python-module.js';
+import { isPythonSpecifier, readPythonSpecifier } from './python-module.js';
 import type { PythonDescription } from './python-results.js';
 import { readData } from './data/open-data.js';
 import type { DataTaskOptions } from './data/options.js';
@@ -41,12 +41,18 @@ const LOADS_TOO_LONG =
   'Let the task read and compute less while it is loaded, such as when it is first asked; where other programs keep the machine busy, ' +
   'try again.';
 
+/** What a module of Python calls the members that are called otherwise there. */
+const PYTHON_MEMBERS: Readonly<Record<string, string>> = { generate: 'problem', referenceReply: 'solution' };
+const memberNamed = (path: string, called: string): string => (isPythonSpecifier(path) ? PYTHON_MEMBERS[called] : undefined) ?? called;
+
 /** Timeouts and crashes of a member other than the verifier are errors of the task. */
-function asError(path: string, member: string, error: unknown): unknown {
+function asError(path: string, called: string, error: unknown): unknown {
+  const member = memberNamed(path, called);
   if (error instanceof CallTimeout && error.loading)
     return new IsoproError('TASK_TIMEOUT', `${path} was not loaded: ${error.message}`, { remedy: LOADS_TOO_LONG });
   if (error instanceof CallTimeout) return new IsoproError('TASK_TIMEOUT', `${path}: member "${member}": ${error.message}`);
-  if (error instanceof ThreadLost) return invalidMember(path, member, `brought its thread down: ${error.message}`);
+  if (error instanceof ThreadLost)
+    return invalidMember(path, member, `brought its ${isPythonSpecifier(path) ? 'process' : 'thread'} down: ${error.message}`);
   return error;
 }
 
@@ -147,8 +153,8 @@ class UserTask implements OpenTask {
     }
   }
 
-  applyPolicy(name: string, problem: Problem): Promise<Verdict> {
-    return this.#threads.applyPolicy(name, problem);
+  applyPolicy(name: string, problem: Problem, { signal }: Pick<JudgeOptions, 'signal'> = {}): Promise<Verdict> {
+    return this.#threads.applyPolicy(name, problem, signal);
   }
 
   grade(problem: Problem, verdict: Verdict): Promise<Grades | null> {
@@ -176,16 +182,23 @@ class UserTask implements OpenTask {
   /** Other problems of the tier with the replies that the task itself calls right. */
   async #solved(problem: Problem, style: PromptStyle, count: number, seed: bigint): Promise<ChatMessage[]> {
     const { tier } = problem;
-    const asked = new Set([(await this.prompt(problem, style)).at(-1)!.content]);
+    const own = await this.prompt(problem, style);
+    const asked = new Set([own.at(-1)!.content]);
     const examples: ChatMessage[] = [];
     for (let sample = 0, found = 0; found < count && sample < count + EXAMPLE_DRAWS; sample++) {
       const other = await this.generate(tier, deriveSeed({ runSeed: seed, purpose: 'example', iteration: 0, problemId: tier, sample }));
       const messages = await this.prompt(other, style);
+      const shared = messages.findIndex(({ content }, at) => content !== own[at]?.content); // such as a solved example in each prompt
       const content = await this.referenceReply(other, style);
-      if (content === null || asked.has(messages.at(-1)!.content)) continue;
+      if (content === null || shared < 0 || asked.has(messages.at(-1)!.content)) continue;
       asked.add(messages.at(-1)!.content);
-      examples.push(...messages.filter(({ role }) => role !== 'system'), { role: 'assistant', content });
+      examples.push(...messages.slice(shared).filter(({ role }) => role !== 'system'), { role: 'assistant', content });
       found++;
+    }
+    if (examples.length === 0) {
+      const drawn = count + EXAMPLE_DRAWS;
+      const detail = `is ${isPythonSpecifier(this.#path) ? 'None' : 'null'}, or the question the same, for ${drawn} problems in turn`;
+      throw invalidMember(this.#path, memberNamed(this.#path, 'referenceReply'), detail);
     }
     return examples;
   }

@@ -34,8 +34,8 @@ export class VerifierThreads {
   }
 
   /** As `judge`. */
-  applyPolicy(name: string, problem: Problem): Promise<Verdict> {
-    return this.#inOrder(this.#call<Verdict>('policy', [name, problem], (verdict) => verdict));
+  applyPolicy(name: string, problem: Problem, signal?: AbortSignal): Promise<Verdict> {
+    return this.#inOrder(this.#call<Verdict>('policy', [name, problem], (verdict) => verdict, signal));
   }
 
   async dispose(): Promise<void> {

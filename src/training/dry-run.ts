@@ -92,7 +92,7 @@ export async function planRun(given: RunSettingsInput, signal?: AbortSignal, ver
   const started = performance.now();
   await using task = await openTask(settings.task, { verifierThreads, ...taskOptions(settings) });
   const { style, maxTokens, samples, rollouts } = settings.sampling;
-  await refuseNondeterminism(task, style);
+  await refuseNondeterminism(task, style, signal);
   await using model = await openTrainee(settings, signal);
   const resolved = inUse(settings, { model, task });
   const [dev, test] = [

@@ -126,7 +126,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       notice('evaluation.maxForgetting has no effect: the model knows no language, and what it forgets is not measured');
     if (!begun) {
       const { style } = settings.sampling;
-      await refuseNondeterminism(task, style); // before there is a folder
+      await refuseNondeterminism(task, style, signal); // before there is a folder
       for (const warning of await taskWarnings(task, { style, sets: [dev, test], signal })) notice(warning);
     }
     const { lock: lockFile } = makeRunFolder(folder);

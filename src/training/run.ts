@@ -81,10 +81,13 @@ async function prepare(context: RunContext, state: RunState): Promise<void> {
   const dev = await evaluateSet(context, 'dev', at, {
     onReply: ({ problem, rollout: { text, finish }, judgement }) => replies.push({ problem, text, finish, judgement }),
   });
-  await refuseUnsteadyVerdicts(context.task, replies);
+  await refuseUnsteadyVerdicts(context.task, replies, context.signal);
   await context.teacher?.requireHeadroom(context, dev.summary.mean);
   context.log.append([
-    policiesRecord({ tiers: [...context.task.tiers], verdicts: await judgePolicies(context.task, context.test.problems) }),
+    policiesRecord({
+      tiers: [...context.task.tiers],
+      verdicts: await judgePolicies(context.task, context.test.problems, context.signal === undefined ? {} : { signal: context.signal }),
+    }),
   ]);
   state.best = { adapterId: null, iteration: 0, verdicts: dev.verdicts, snapshot: null };
   state.spent.promptTokens += test.promptTokens + dev.promptTokens;

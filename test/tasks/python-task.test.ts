@@ -226,6 +226,20 @@ suite('a module', () => {
     });
   });
 
+  test('solved examples are problems as JSON gives them back, with tier and id, in the words of its prompt', async () => {
+    const exact = {
+      problem: `def problem(tier, seed):\n    return {"a": float(seed % 10), "b": 3}`,
+      prompt: `def prompt(problem):
+    asked = f"{problem['a']} + {problem['b']} = ? ({len(problem['id'])}, {problem['tier']})"
+    return [{"role": "user", "content": "0 + 3 = ?"}, {"role": "assistant", "content": "3"}, {"role": "user", "content": asked}]`,
+      solution: `def solution(problem):\n    return str(problem["a"] + problem["b"])`,
+    };
+    const task = await load(write(source(exact)));
+    const examples = (await task.fewShot(await task.generate('small', 2n), 'plain', 2, 1n))!;
+    expect(examples.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
+    for (const { role, content } of examples) expect(content).toMatch(role === 'user' ? /^\d \+ 3 = \? \(64, small\)$/ : /^\d+$/);
+  });
+
   test('--examples are the same before every question of a tier, and no problem is one of them', async () => {
     const file = write(source({ solution: `def solution(problem):\n    return str(problem["a"] + problem["b"])` }));
     await using task = await openTask(`python:${file}`, { examples: 3 });
@@ -262,10 +276,12 @@ suite('a module', () => {
     ['a list', `[1]`, /a dict, not list/],
     ['itself', `(lambda d: d.update(d=d) or d)({})`, /not JSON/],
     ['a text with half a character', `{"a": "\\ud83d"}`, /cannot be kept in a log/],
+    ['nested without measure', `functools.reduce(lambda inner, _: [inner], range(950), 0)`, /a dict, not list/],
+    ['a dict nested without measure', `{"a": functools.reduce(lambda inner, _: [inner], range(950), 0)}`, /not JSON.*nested/],
     ['an exception', `1 // 0`, /raised ZeroDivisionError/],
     ['the end of the program', `sys.exit(3)`, /raised SystemExit/],
   ])('whose problem is %s is refused by name', async (_, value, message) => {
-    const task = await load(write(source({ problem: `def problem(tier, seed):\n    return ${value}` }, 'import sys')));
+    const task = await load(write(source({ problem: `def problem(tier, seed):\n    return ${value}` }, 'import functools, sys')));
     await expect(task.generate('small', 1n)).rejects.toMatchObject({
       code: 'TASK_INVALID',
       message: expect.stringMatching(new RegExp(`member "problem".*${message.source}`)),
@@ -278,9 +294,53 @@ suite('a module', () => {
     ['a dict without an outcome', '{"score": 1}'],
     ['a score beyond 1', '{"outcome": "pass", "score": 2}'],
     ['a score of no decision', '{"outcome": "none", "score": 1}'],
+    ['nested without measure', 'functools.reduce(lambda inner, _: [inner], range(950), 0)'],
   ])('whose verdict is %s is refused by name', async (_, value) => {
-    const task = await load(write(source({ verify: `def verify(problem, reply):\n    return ${value}` })));
+    const task = await load(write(source({ verify: `def verify(problem, reply):\n    return ${value}` }, 'import functools')));
     await expect(verdictOf(task, '4')).rejects.toMatchObject({ code: 'TASK_INVALID', message: expect.stringContaining('member "verify"') });
+  });
+
+  test('may close or replace its streams, and what it returns may raise where it is asked to be a number', async () => {
+    for (const before of ['sys.stdout.close()', 'sys.stderr = io.StringIO()', 'sys.stderr = sys.stdout = None']) {
+      const task = await tempted('raise ValueError("what is this")', `import io, sys\n${before}`, 5);
+      expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', reason: expect.stringContaining('what is this') });
+      expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
+    }
+    const scalar = `class Scalar:\n    def item(self):\n        raise RuntimeError("more than one")\n    def tolist(self):\n        return [1, 2]\n`;
+    const problem = `def problem(tier, seed):\n    return {"a": seed, "b": Scalar()}`;
+    const task = await load(write(source({ problem }, scalar)));
+    expect(await task.generate('small', 1n)).toMatchObject({ b: [1, 2] });
+  });
+
+  test('is asked no more once it was disposed, by calls that waited neither', async () => {
+    const task = await load(write(source({}, 'import time')));
+    const problem = await task.generate('small', 1n);
+    const waiting = Array.from({ length: 4 }, () =>
+      task.judge(problem, '4', 'stop').then(
+        ({ verdict }) => verdict.kind,
+        ({ code }) => code,
+      ),
+    );
+    await task.dispose();
+    const [first, ...others] = await Promise.all(waiting);
+    expect(['none', 'pass', 'OBJECT_DISPOSED']).toContain(first);
+    expect(others).toEqual(['OBJECT_DISPOSED', 'OBJECT_DISPOSED', 'OBJECT_DISPOSED']);
+    await expect(task.prompt(problem, 'plain')).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
+  });
+
+  test('has a name that can be shown; a verdict of any length is told in a few lines', async () => {
+    for (const id of ['"a\\nb"', '"\\x1b[2J"', '"\\ud83d"', '"x" * 2000'])
+      await expect(load(write(source({}, `ID = ${id}`)))).rejects.toMatchObject({
+        code: 'TASK_INVALID',
+        message: expect.stringContaining('member "ID"'),
+      });
+    const task = await load(
+      write(
+        source({ verify: `def verify(problem, reply):\n    return {"outcome": "fail", "category": "c" * 10**6, "reason": "r" * 10**6}` }),
+      ),
+    );
+    const { violations } = await verdictOf(task, '4');
+    expect(violations).toEqual([expect.objectContaining({ category: `${'c'.repeat(99)}…`, detail: `${'r'.repeat(1999)}…` })]);
   });
 
   test('that is not there, does not load or finds no interpreter says so, and what to do', async () => {
@@ -305,8 +365,11 @@ suite('a module', () => {
     });
     await expect(openTask(`python:${write(source({}, 'ID = "scheduling"'))}`)).rejects.toMatchObject({ code: 'TASK_INVALID' });
     const before = process.env.ISOPRO_PYTHON;
+    const banner = path.join(folder, 'banner');
+    writeFileSync(banner, `#!/bin/sh\necho welcome\nexec ${PYTHON} "$@"\n`, { mode: 0o755 });
+    const others = process.platform === 'win32' ? [] : [banner];
     try {
-      for (const interpreter of [path.join(folder, 'no-python'), folder, process.execPath]) {
+      for (const interpreter of [path.join(folder, 'no-python'), folder, process.execPath, ...others]) {
         process.env.ISOPRO_PYTHON = interpreter;
         await expect(openTask(`python:${write(source())}`)).rejects.toMatchObject({
           code: 'PYTHON_UNAVAILABLE',
@@ -330,6 +393,7 @@ suite('a verifier has no verdict, and judges the next reply, where it', () => {
     ['raises what cannot be shown', `raise type("E", (Exception,), {"__str__": lambda self: 1 // 0})()`, /raised E/],
     ['gives a reason that is no JSON', `return {"outcome": "fail", "reason": {1, 2}}`, /not JSON/],
     ['waits without end', `time.sleep(1000)`, /took longer than/],
+    ['is right a little too late', `time.sleep(3.2); return True`, /took longer than/],
     // what it has asked for is read of Linux alone
     [
       'asks for memory until its time is over',
@@ -428,13 +492,13 @@ if os.path.getsize(${JSON.stringify(marks)}) > 1:
 
 suite('processes', () => {
   const PIDS = `import os, subprocess, time\nfrom pathlib import Path\nVERIFY_SECONDS = 60`;
-  const sleeper = (pids: string): string =>
+  const sleeper = (pids: string, then = 'time.sleep(1000)'): string =>
     source(
       {
         verify: `def verify(problem, reply):
-    child = subprocess.Popen(["sleep", "1000"])
+    child = subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 1000"])
     Path(${JSON.stringify(pids)}).write_text(f"{os.getpid()} {child.pid}\\n")
-    time.sleep(1000)`,
+    ${then}`,
       },
       PIDS,
     );
@@ -485,24 +549,48 @@ suite('processes', () => {
     for (const pid of started) expect(await ends(pid)).toBe(true);
   });
 
-  test('end with a command that is killed, and leave one that has nothing else to do', async () => {
-    const pids = path.join(folder, 'pids-killed');
-    const script = (then: string): string => `
-      import { openTask } from ${JSON.stringify(pathToFileURL(path.join(process.cwd(), 'dist/src/tasks/open-task.js')).href)};
-      const task = await openTask('python:' + process.argv[1]);
-      const problem = await task.generate('small', 1n);
-      ${then}`;
-    const command = spawn(process.execPath, [
-      '--input-type=module',
-      '-e',
-      script(`await task.judge(problem, 'x', 'stop');`),
-      write(sleeper(pids)),
-    ]);
+  test('end when the verdict on a policy is no longer waited for', async () => {
+    const pids = path.join(folder, 'pids-policy');
+    const task = await load(write(`${sleeper(pids)}\nPOLICIES = {"one": lambda problem: "1"}\n`));
+    const abort = new AbortController();
+    const verdict = task.applyPolicy('one', await task.generate('small', 1n), { signal: abort.signal });
+    const refused = expect(verdict).rejects.toMatchObject({ code: 'ABORTED' });
     const started = await pidsIn(pids);
-    command.kill('SIGKILL');
+    abort.abort();
+    await refused;
     for (const pid of started) expect(await ends(pid)).toBe(true);
-    const left = spawnSync(process.execPath, ['--input-type=module', '-e', script(''), write(source())], { timeout: 60_000 });
-    expect(left.status).toBe(0);
+  });
+
+  const command = (then: string, file: string): string[] => [
+    '--input-type=module',
+    '-e',
+    `import { openTask } from ${JSON.stringify(pathToFileURL(path.join(process.cwd(), 'dist/src/tasks/open-task.js')).href)};
+     const task = await openTask('python:' + process.argv[1]);
+     const problem = await task.generate('small', 1n);
+     ${then}`,
+    file,
+  ];
+
+  test.each([
+    ['is killed', '', 'time.sleep(1000)'],
+    // where no other thread of Python's runs
+    ['is killed, though a verifier holds the interpreter', '', `__import__("re").match("(a|a)*b", "a" * 60)`],
+    [
+      'ends by itself, though a verifier holds the interpreter',
+      'setInterval(() => existsSync(process.argv[2]) && process.exit(), 50);',
+      `__import__("re").match("(a|a)*b", "a" * 60)`,
+    ],
+  ])('end with a command that %s', async (name, before, then) => {
+    const pids = path.join(folder, `pids-${name}`);
+    const judging = `import { existsSync } from 'node:fs'; ${before} await task.judge(problem, 'x', 'stop');`;
+    const child = spawn(process.execPath, [...command(judging, write(sleeper(pids, then))), pids]);
+    const started = await pidsIn(pids);
+    if (before === '') child.kill('SIGKILL');
+    for (const pid of started) expect(await ends(pid)).toBe(true);
+  });
+
+  test('leave a command that has nothing else to do', () => {
+    expect(spawnSync(process.execPath, command('', write(source())), { timeout: 60_000 }).status).toBe(0);
   });
 
   test('are as many as may judge at once, and verdicts come in the order in which they were asked for', async () => {
@@ -668,8 +756,25 @@ def verify(problem, reply):
       expect(await task.generate('max_terms=2,max_digits=1', seed)).toMatchObject({ question: expect.stringMatching(/: \d [+-] \d =$/) });
     const problem = await task.generate('min_terms=5', 1n);
     expect((await task.fewShot(problem, 'plain', 3, 1n))!.filter(({ role }) => role === 'assistant')).toHaveLength(3);
-    for (const name of ['', ':absent', ':chain_sum:min_terms=9', ':chain_sum:terms=9', ':chain_sum:9'])
+    for (const name of ['', ':absent', ':chain_sum:min_terms=9', ':chain_sum:terms=9', ':chain_sum:9', ':chain_sum:seed=9'])
       await expect(openTask(`python:reasoning_gym${name}`)).rejects.toMatchObject({ code: 'TASK_UNKNOWN' });
+    await expect(openTask('python:reasoning_gym:chain_sun')).rejects.toThrow(/did you mean chain_sum\?/);
+  });
+
+  test('a setting may be a list, with the signs that stand between settings in it', async () => {
+    await using task = await openTask('python:reasoning_gym:basic_arithmetic:operators=["/","*"],max_terms=2/operators=["+"]');
+    expect(task.tiers.map(({ id }) => id)).toEqual(['operators=["/","*"],max_terms=2', 'operators=["+"]']);
+    const { question } = (await task.generate('operators=["+"]', 3n)) as unknown as { question: string };
+    expect(question).toMatch(/^[^*/]*\+[^*/]*$/);
+  });
+
+  test('metadata that JSON does not know are written, and decide nothing', async () => {
+    await using task = await openTask('python:reasoning_gym:gsm_symbolic');
+    for (let seed = 0n; seed < 150n; seed++) {
+      const problem = await task.generate('default', seed);
+      const { answer } = problem as unknown as { answer: string };
+      expect((await task.judge(problem, `<answer>${answer}</answer>`, 'stop')).verdict.kind).toBe('pass');
+    }
   });
 });
 
