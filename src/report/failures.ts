@@ -145,8 +145,8 @@ export function nothingAccepted(
     case 'truncated':
       return (
         `The commonest cause: ${of} were cut off at ${maxTokens} tokens.${shown} ` +
-        `${shown === '' ? 'Raise' : 'Where answers are longer, raise'} --max-tokens${plain.replace(', ', ', or ')}; where the replies only ` +
-        'repeat themselves, take an easier tier or a larger model.'
+        `${shown === '' ? 'Raise' : 'Where answers are longer, raise'} --max-tokens${plain.replace(', ', ', or ')}; ` +
+        'where the replies only repeat themselves, take an easier tier or a larger model.'
       );
     case 'context':
       return `The commonest cause: ${of} had no room in the context for their next turn. Either ${MORE_ROOM}.`;

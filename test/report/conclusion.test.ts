@@ -180,6 +180,10 @@ describe('text for a terminal', () => {
     const words = (text: string, row: RegExp): string[] =>
       text.split('\n').flatMap((line) => (row.test(line) ? line.trim().split(/\s+/).slice(1) : []));
     for (const row of [/^greedy/, /^n /]) expect(words(narrow, row)).toEqual(words(whole, row));
+    const long = table([['greedy', { ...rows[0][1], byTier: { tens: byTier['tier0']!, 'hundreds of thousands': byTier['tier1']! } }]], {});
+    const [head, , figures] = long.split('\n');
+    expect(head!.trim().split(/ {2,}/)).toEqual(['tens', 'hundreds of thousands', 'mean']);
+    expect(figures!.length).toBe(head!.length);
   });
 
   test('has colours by meaning, and none where NO_COLOR forbids them', () => {

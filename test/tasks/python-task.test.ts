@@ -306,7 +306,8 @@ suite('a module', () => {
       expect(await verdictOf(task, 'now')).toMatchObject({ kind: 'none', reason: expect.stringContaining('what is this') });
       expect(await verdictOf(task, 'yes')).toMatchObject({ kind: 'pass' });
     }
-    const scalar = `class Scalar:\n    def item(self):\n        raise RuntimeError("more than one")\n    def tolist(self):\n        return [1, 2]\n`;
+    const methods = 'def item(self):\n        raise RuntimeError("more than one")\n    def tolist(self):\n        return [1, 2]';
+    const scalar = `class Scalar:\n    ${methods}\n`;
     const problem = `def problem(tier, seed):\n    return {"a": seed, "b": Scalar()}`;
     const task = await load(write(source({ problem }, scalar)));
     expect(await task.generate('small', 1n)).toMatchObject({ b: [1, 2] });

@@ -342,6 +342,14 @@ export default defineTask<Sum, number>({
       message: `there is no ${join(place, 'sums')}, and there is ${join(place, 'sums.ts')}`,
       remedy: `Name the file: ${join(place, 'sums.ts')}.`,
     });
+    await expect(openTask(join(place, 'old.py'))).rejects.toMatchObject({
+      code: 'TASK_UNKNOWN',
+      remedy: `A task in Python is named python:${join(place, 'old.py')}.`,
+    });
+    await expect(openTask(join(place, 'rows.xlsx'))).rejects.toMatchObject({
+      code: 'TASK_UNKNOWN',
+      remedy: expect.stringContaining('CSV'),
+    });
     await expect(openTask(write(source({}, `process.exit(3);`)))).rejects.toMatchObject({ code: 'TASK_INVALID' });
   });
 
