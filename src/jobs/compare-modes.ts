@@ -1,7 +1,9 @@
 /** One table of methods on the test problems, each with its tokens and seconds. */
 import path from 'node:path';
+import { hasRoom } from '../backends/backend.js';
 import { localBackend } from '../backends/local.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
+import { contextOf } from '../engine/context-overflow.js';
 import { evaluationSet } from '../evaluation/evaluation-set.js';
 import { IsoproError } from '../errors.js';
 import { runPaths } from '../run-folder/paths.js';
@@ -64,6 +66,7 @@ export async function compareModes(
     backend: localBackend(model),
     task,
     problems,
+    hasRoom: (dialogue) => hasRoom(model.renderChat(dialogue).tokenIds.length, settings.sampling.maxTokens, contextOf(model.limits)),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
     ...(onMethod === undefined ? {} : { onProgress: onMethod }),
   };

@@ -48,7 +48,10 @@ afterAll(async () => {
 });
 
 /** A context whose back end notes what it is asked and what it answers; `say` puts other words into its mouth. */
-function watched(say: (call: number, rollout: LocalReply) => string = (_, { text }) => text): {
+function watched(
+  say: (call: number, rollout: LocalReply) => string = (_, { text }) => text,
+  hasRoom: ModeContext['hasRoom'] = () => true,
+): {
   context: ModeContext;
   asked: (readonly ChatMessage[])[];
   answered: LocalReply[][];
@@ -74,7 +77,7 @@ function watched(say: (call: number, rollout: LocalReply) => string = (_, { text
     model: { name: file('letters.gguf'), threads: 1 },
     sampling: { maxTokens: 4, temperature: 1 },
   });
-  return { context: { settings, backend: noting, task, problems }, asked, answered };
+  return { context: { settings, backend: noting, task, problems, hasRoom }, asked, answered };
 }
 const passes = ({ tier }: Problem, { text, finish }: Pick<LocalReply, 'text' | 'finish'>): boolean =>
   finish === 'stop' && /^[a-h]$/.test(text) && RIGHT[tier]!.includes(text);
@@ -175,6 +178,21 @@ describe('methods that take one greedy path', () => {
     );
     expect(accuracy.mean).toBeCloseTo(3 / 12, 12);
     expect([k, tokens]).toEqual([3, tokensOf(answered)]);
+  });
+
+  test('a dialogue that outgrows the context ends there: an attempt stands, an unfinished chain was cut off', async () => {
+    const [{ content: question }] = (await task.prompt(problems[0]!, 'cot')) as [ChatMessage];
+    // the first problem has room for its first reply alone
+    const room: ModeContext['hasRoom'] = ([first]) => first!.content.split('\n\nThis is step')[0] !== question;
+    const attempts = watched(() => 'e', room);
+    const { failures: wrong } = await multiTurn(attempts.context);
+    expect(attempts.answered.map((call) => call.length)).toEqual([12, 11, 11]);
+    expect(wrong!.rows).toMatchObject([{ kind: 'wrong', count: 12 }]);
+    const chain = watched((_, { promptIndex }) => RIGHT[problems[promptIndex]!.tier]![0]!, room);
+    const { test: accuracy, failures: cut } = await isozero(chain.context);
+    expect(chain.answered.map((call) => call.length)).toEqual([12, 11, 11]);
+    expect(accuracy.n).toBe(12);
+    expect(cut!.rows).toContainEqual(expect.objectContaining({ kind: 'context', count: 1 }));
   });
 });
 

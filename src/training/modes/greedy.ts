@@ -77,7 +77,10 @@ export function fewShot(context: ModeContext): Promise<MethodResult> {
   });
 }
 
-/** @throws IsoproError INVALID_ARGUMENT where the task gives no feedback */
+/**
+ * The last attempt stands where the context has no room for a further one.
+ * @throws IsoproError INVALID_ARGUMENT where the task gives no feedback
+ */
 export function multiTurn(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('multi-turn', async () => {
@@ -97,8 +100,9 @@ export function multiTurn(context: ModeContext): Promise<MethodResult> {
         const advice = await task.feedback(problem, reply.verdict);
         if (advice === null)
           throw new IsoproError('INVALID_ARGUMENT', `${task.id} gives no feedback, so that multi-turn cannot be measured`);
-        dialogues.get(problem.id)!.push({ role: 'assistant', content: reply.text }, { role: 'user', content: advice });
-        failed.push(problem);
+        const dialogue = dialogues.get(problem.id)!;
+        dialogue.push({ role: 'assistant', content: reply.text }, { role: 'user', content: advice });
+        if (turn < TURNS && context.hasRoom(dialogue)) failed.push(problem);
       }
       open = failed;
     }
@@ -121,27 +125,38 @@ const CHAIN = [
   'This is step 3 of 3. Now give the final answer in exactly the form that was asked for.',
 ] as const;
 
-/** Plain prompt chaining after the original's "simulation" baseline (isopro.md §2.4): only the last reply is judged. */
+/**
+ * Plain prompt chaining after the original's "simulation" baseline (isopro.md §2.4): only the last reply is judged. A chain that has no room
+ * for its next call ends, and is judged as one that was cut off.
+ */
 export function isozero(context: ModeContext): Promise<MethodResult> {
   const { problems, task, settings } = context;
   return timed('isozero', async () => {
     const dialogues = new Map<string, ChatMessage[]>();
     for (const problem of problems) dialogues.set(problem.id, await task.prompt(problem, settings.sampling.style));
+    const latest = new Map<string, JudgedRollout>();
+    let open: readonly Problem[] = problems;
     let tokens = 0;
-    let replies: readonly JudgedRollout[] = [];
-    for (const [step, instruction] of CHAIN.entries()) {
-      for (const [i, problem] of problems.entries()) {
+    for (const instruction of CHAIN) {
+      const going: Problem[] = [];
+      for (const problem of open) {
         const dialogue = dialogues.get(problem.id)!;
-        if (step === 0) {
+        const said = latest.get(problem.id);
+        if (said === undefined) {
           // one user turn: many templates refuse two in a row
           const question = dialogue.pop()!;
           dialogue.push({ ...question, content: `${question.content}\n\n${instruction}` });
-        } else dialogue.push({ role: 'assistant', content: replies[i]!.text }, { role: 'user', content: instruction });
+        } else dialogue.push({ role: 'assistant', content: said.text }, { role: 'user', content: instruction });
+        if (said === undefined || context.hasRoom(dialogue)) going.push(problem);
+        else latest.set(problem.id, { ...said, ...(await task.judge(problem, said.text, 'context')), finish: 'context' });
       }
-      const answers = await answer(context, 'isozero', problems, async ({ id }) => dialogues.get(id)!);
+      open = going;
+      if (open.length === 0) break;
+      const answers = await answer(context, 'isozero', open, async ({ id }) => dialogues.get(id)!);
       tokens += answers.tokens;
-      replies = answers.replies;
+      for (const [i, { id }] of open.entries()) latest.set(id, answers.replies[i]!);
     }
+    const replies = problems.map(({ id }) => latest.get(id)!);
     return { ...judgedBy(context, replies), k: TURNS, tokens, note: 'three chained calls, the last one judged' };
   });
 }

@@ -3,7 +3,7 @@ import type { Backend, SampleProgress } from '../../backends/backend.js';
 import type { Summary } from '../../statistics/index.js';
 import type { JudgedRollout } from '../../rollouts/sample.js';
 import { FailureTally, reasonOf, type Failures } from '../../tasks/failures.js';
-import type { OpenTask, Problem } from '../../tasks/task.js';
+import type { ChatMessage, OpenTask, Problem } from '../../tasks/task.js';
 import type { RunSettings } from '../settings.js';
 
 export const MODES = ['zero-shot', 'few-shot', 'multi-turn', 'isozero', 'best-of-k', 'majority', 'pass@k', 'isopro', 'all'] as const;
@@ -35,6 +35,8 @@ export interface ModeContext {
   readonly backend: Backend;
   readonly task: OpenTask;
   readonly problems: readonly Problem[];
+  /** Whether a dialogue leaves room in the context for a whole reply. */
+  readonly hasRoom: (dialogue: readonly ChatMessage[]) => boolean;
   readonly signal?: AbortSignal;
   readonly onProgress?: (method: Method, progress: Pick<SampleProgress, 'finished' | 'total' | 'sampledTokens'>) => void;
 }
