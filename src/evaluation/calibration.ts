@@ -231,15 +231,15 @@ export function recommend(tiers: readonly TierCalibration[], all: readonly Calib
   if (trained.length === 0) return { tiers: [], settings: null, reasons: ['none of these tiers is trained on'] };
   const learned = trained.filter(({ advice }) => advice === 'learn');
   const reasons = trained.filter(({ advice }) => advice !== 'learn').map(standing);
-  for (const { tier, format, truncated } of trained)
-    if (format.mean !== null && format.mean < MOSTLY && (truncated ?? 0) < MOSTLY)
+  const crowding = trained.map(({ tier }) => ({ tier, share: shareOf('context', tier, all) ?? 0 }));
+  for (const [i, { tier, format, truncated }] of trained.entries())
+    if (format.mean !== null && format.mean < MOSTLY && (truncated ?? 0) + crowding[i]!.share < MOSTLY)
       reasons.push(`${tier}: ${percent(format.mean)} of the replies are well-formed, so that a loop learns the form first`);
   const reference = references.tokens ?? 0;
   if (reference > maxTokens) reasons.push(`right replies have up to ${reference} tokens, and ${maxTokens} were allowed`);
   if (reference > mostTokens)
     reasons.push(`behind the longest prompt the context has room for ${mostTokens} tokens: right replies need a larger one`);
   if (references.unread > 0) reasons.push(`the right replies to ${references.unread} problems were not read, and may be longer`);
-  const crowding = trained.map(({ tier }) => ({ tier, share: shareOf('context', tier, all) ?? 0 }));
   for (const { tier, share } of crowding)
     if (share > CUT_OFF && (learned.length > 0 || share < MOSTLY))
       reasons.push(`${tier}: ${percent(share)} of the episodes have no room in the context for their next turn: ${MORE_ROOM}`);

@@ -180,7 +180,7 @@ describe('what is recommended', () => {
   });
 
   test('a larger context, and not more tokens, where episodes have no room for their next turn', () => {
-    const { settings, reasons } = recommended(times(9, group('A', 4, { finish: 'context', formed: true, tokens: 500 })));
+    const { settings, reasons } = recommended(times(9, group('A', 4, { finish: 'context', formed: false, tokens: 500 })));
     expect(settings).toMatchObject({ maxTokens: 32 });
     expect(reasons).toEqual([expect.stringMatching(/^A: 50 % of the episodes have no room .*: give the model a larger context/)]);
     const some = [
@@ -191,9 +191,13 @@ describe('what is recommended', () => {
     const both = recommended(some);
     expect(both.settings).toMatchObject({ maxTokens: 512 });
     expect(both.reasons).toEqual([expect.stringMatching(/^A: 13 % of the episodes have no room .*: give the model a larger context/)]);
-    expect(recommended(times(40, group('A', 0, { finish: 'context' }))).reasons.at(-1)).toMatch(
-      /^no tier .*: 100 % of a tier's episodes have no room for their next turn, .*: give the model a larger context/,
-    );
+    // whether the form is known cannot be told either
+    expect(recommended(times(40, group('A', 0, { finish: 'context', formed: false }))).reasons).toEqual([
+      expect.stringMatching(/^A is too hard/),
+      expect.stringMatching(
+        /^no tier .*: 100 % of a tier's episodes have no room for their next turn, .*: give the model a larger context/,
+      ),
+    ]);
   });
 
   test('more tokens first where every reply was cut off, and not easier problems', () => {
