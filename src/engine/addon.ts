@@ -487,6 +487,19 @@ function requireRoomForFiles(file: string): void {
   }
 }
 
+/** What the system refused of a back end's library: ggml leaves out what does not load, and does not say so either. */
+function refusedBackend(folder: string): Error | undefined {
+  for (const name of readdirSync(folder).filter((entry) => /^(lib)?ggml-cpu.*\.(so|dll)$/.test(entry))) {
+    try {
+      process.dlopen({ exports: {} }, path.join(folder, name));
+    } catch (cause) {
+      // which it is as well where the library loads: it is no addon of Node's
+      if (refusedLibrary(cause as Error) !== undefined) return cause as Error;
+    }
+  }
+  return undefined;
+}
+
 /** Whether the addon can be built in this folder: what `npm run package` makes holds it prebuilt and not its sources. */
 export const isSource = (root: string): boolean => existsSync(path.join(root, 'CMakeLists.txt'));
 
@@ -547,7 +560,12 @@ export function loadAddon(): { addon: Addon; file: string } {
   requireRoomForFiles(file);
   addon.loadBackends(path.dirname(file));
   if (!addon.backends().some((backend) => backend.type === 'cpu')) {
-    throw new IsoproError('BACKEND_UNAVAILABLE', `no CPU back end of llama.cpp could be loaded from ${path.dirname(file)}`);
+    const refused = refusedBackend(path.dirname(file));
+    throw new IsoproError(
+      refusedLibrary(refused) ?? 'BACKEND_UNAVAILABLE',
+      `no CPU back end of llama.cpp could be loaded from ${path.dirname(file)}${refused === undefined ? '' : `: ${refused.message}`}`,
+      refused === undefined ? {} : { cause: refused },
+    );
   }
   loaded = { addon, file };
   return loaded;

@@ -173,7 +173,7 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
     throw thrown.error;
   }
   const given = typed(() => native.info());
-  const textOf = (id: number): string => native.detokenize(Int32Array.of(id), true);
+  const textOf = (id: number): string => typed(() => native.detokenize(Int32Array.of(id), true));
   const info = { ...given, eot: endOfTurn(given, textOf), ends: [...given.ends] }; // a list, which JSON writes as one
   const cells = contextTokens ?? Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
   return new Model(addon, native, path, info, cells);
