@@ -126,7 +126,7 @@ const CHAIN = [
 ] as const;
 
 /**
- * Plain prompt chaining after the original's "simulation" baseline (isopro.md §2.4): only the last reply is judged. A chain that has no room
+ * Plain prompt chaining after the original's "simulation" baseline (isopro.md §2.4): only the last reply is judged. A chain without room
  * for its next call ends, and is judged as one that was cut off.
  */
 export function isozero(context: ModeContext): Promise<MethodResult> {
