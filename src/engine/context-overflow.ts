@@ -22,7 +22,8 @@ export function withContextRemedy(error: unknown, { contextTokens, trainedContex
       .find((digits) => digits !== undefined) ?? NaN,
   );
   const shorter = 'Shorten the prompt or ask for fewer tokens (maxTokens, --max-tokens)';
-  const enough = Number.isNaN(needed) ? 'a larger contextTokens (--context)' : `contextTokens (--context) of at least ${needed}`;
+  const setting = 'contextTokens (--context, or --context-tokens where the command has that)';
+  const enough = Number.isNaN(needed) ? `a larger ${setting}` : `${setting} of at least ${needed}`;
   const remedy =
     contextTokens >= trainedContext || needed > trainedContext
       ? `${shorter}: this model was trained for ${trainedContext} tokens, and a larger context does not help.`

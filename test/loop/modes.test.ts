@@ -352,6 +352,20 @@ describe('run --mode all with the classic buffer', () => {
   });
 });
 
+test('a dialogue that outgrows --context-tokens ends there, and the table says so', async () => {
+  const { context, asked } = watched();
+  await isozero(context);
+  const first = asked.slice(0, problems.length).map((dialogue) => model.renderChat(dialogue).tokenIds.length);
+  const flags = ['--model', file('letters.gguf'), '--task', file('letters.mjs'), '--test-size', '4', '--threads', '1'];
+  const room = ['--context-tokens', '128', '--max-tokens', String(128 - Math.max(...first))];
+  const { code, stdout, stderr } = await runCli(['run', '--mode', 'isozero', ...room, '--json', ...flags], {
+    ISOPRO_HOME: file('home'),
+  });
+  expect(code === 0 ? '' : stderr).toBe('');
+  const [chained] = (JSON.parse(stdout) as Comparison).methods;
+  expect(chained!.failures).toMatchObject({ replies: 12, passed: 0, rows: [{ kind: 'context', count: 12 }] });
+});
+
 test('a method that the task has no material for is an error by its name, and is left out of all with a reason', async () => {
   writeLetterTask(file('plain.mjs'));
   for (const mode of ['few-shot', 'multi-turn']) {
