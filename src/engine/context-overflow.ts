@@ -22,8 +22,10 @@ export function withContextRemedy(error: unknown, { contextTokens, trainedContex
       .find((digits) => digits !== undefined) ?? NaN,
   );
   const shorter = 'Shorten the prompt or ask for fewer tokens (maxTokens, --max-tokens)';
-  const setting = 'contextTokens (--context, or --context-tokens where the command has that)';
-  const enough = Number.isNaN(needed) ? `a larger ${setting}` : `${setting} of at least ${needed}`;
+  // a run, whose flag is --context-tokens, knows how many it needs
+  const enough = Number.isNaN(needed)
+    ? 'a larger contextTokens (--context)'
+    : `contextTokens (of a run --context-tokens, else --context) of at least ${needed}`;
   const remedy =
     contextTokens >= trainedContext || needed > trainedContext
       ? `${shorter}: this model was trained for ${trainedContext} tokens, and a larger context does not help.`
