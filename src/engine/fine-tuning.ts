@@ -1,6 +1,6 @@
 /** Fine-tuning of a LoRA adapter on a file: the order of the examples, steps, validation, early stop, resumption. */
 import { IsoproError } from '../errors.js';
-import { Random } from '../random.js';
+import { deriveSeed, Random } from '../random.js';
 import type { OptimiserSettings, StepStatistics, Trainer, TrainSequence } from './trainer.js';
 
 /** By objective. Of pairs: a policy that leaves the reference quickly unlearns to speak. */
@@ -133,7 +133,7 @@ export async function* fineTune<Example>(
   for (let step = trainer.info.steps; step < steps && !stopped(); step++) {
     if (Math.floor(step / batchesPerEpoch) !== epoch) {
       epoch = Math.floor(step / batchesPerEpoch);
-      order = new Random(BigInt.asUintN(64, seed + BigInt(epoch))).shuffle(examples);
+      order = new Random(deriveSeed({ runSeed: seed, purpose: 'epoch', iteration: epoch, problemId: '', sample: 0 })).shuffle(examples);
     }
     const from = (step % batchesPerEpoch) * batchSize;
     const { stats, figures } = await learning.step(order.slice(from, from + batchSize), options);

@@ -14,7 +14,6 @@ import {
   compareDev,
   figuresLogged,
   heldOutReading,
-  hitRate,
   loggedEvaluation,
   policySummaries,
   RolloutTally,
@@ -222,7 +221,7 @@ export function checkFigures(reader: LogReader, written: unknown): CheckedFigure
       rollbacks.has(iteration),
       compared?.rolledBack ?? false,
     );
-    same(`the train objective of iteration ${iteration}`, gseq, said.objective, hitRate(tally.of(iteration)));
+    same(`the train objective of iteration ${iteration}`, gseq, said.objective, tally.objective(iteration));
     same(
       `the informative part of the groups of iteration ${iteration}`,
       gseq,

@@ -49,6 +49,19 @@ interface CountedRollout {
   readonly admission: string;
 }
 
+interface Objective {
+  readonly value: number;
+  readonly standardError: number;
+}
+
+function meanRate(tiers: readonly TierCounts[]): Objective {
+  const rates = tiers.map(({ passed, failed }) => ({ p: passed / (passed + failed), n: passed + failed }));
+  return {
+    value: rates.reduce((sum, { p }) => sum + p, 0) / rates.length,
+    standardError: Math.sqrt(rates.reduce((sum, { p, n }) => sum + (p * (1 - p)) / n, 0)) / rates.length,
+  };
+}
+
 /** Counts the rollouts stream. */
 export class RolloutTally {
   readonly #counts = new Map<number, Map<string, TierCounts>>();
@@ -58,8 +71,11 @@ export class RolloutTally {
   readonly #groups = new Map<number, Map<string, { readonly kinds: Set<string>; isTrainedOn: boolean }>>();
   /** By iteration. */
   readonly #refused = new Map<number, Map<string, number>>();
+  /** By iteration, of what was taken so far. */
+  #objectives: Map<number, Objective> | null = null;
 
   take({ iteration, problemId, tier, verdict: { kind }, admission }: CountedRollout): void {
+    this.#objectives = null;
     const counts = this.#countsOf(iteration, tier);
     counts.sampled++;
     counts[kind === 'pass' ? 'passed' : kind === 'fail' ? 'failed' : 'undecided']++;
@@ -118,6 +134,30 @@ export class RolloutTally {
   }
 
   /**
+   * Train objective of an iteration: mean over tiers of the part that passed, so that it does not fall when harder tiers get more rollouts,
+   * with its standard error; null where the iteration decided nothing. A tier of which it decided nothing stands with its last counts: over
+   * the others alone the mean would move with the choice of tiers, which rules R1 and R4 would take for a change of the model. Each tier
+   * counts as one, also those of a group. The standard error is that of independent replies: replies to one problem are alike, and where
+   * they are, it is too small, so that rule R1 takes less for progress.
+   */
+  objective(iteration: number): Objective | null {
+    this.#objectives ??= this.#deriveObjectives();
+    return this.#objectives.get(iteration) ?? null;
+  }
+
+  #deriveObjectives(): Map<number, Objective> {
+    const objectives = new Map<number, Objective>();
+    const last = new Map<string, TierCounts>();
+    for (const [iteration, tiers] of [...this.#counts].sort(([a], [b]) => a - b)) {
+      const own = [...tiers].filter(([, { passed, failed }]) => passed + failed > 0);
+      for (const [tier] of own) last.delete(tier);
+      if (own.length > 0) objectives.set(iteration, meanRate([...own.map(([, counts]) => counts), ...last.values()]));
+      for (const [tier, counts] of own) last.set(tier, counts);
+    }
+    return objectives;
+  }
+
+  /**
    * Part of an iteration's groups that tell something: some samples passed and some failed, or something is trained on, as where all
    * passed, or scores are the reward; null where nothing was sampled.
    */
@@ -139,26 +179,8 @@ export class RolloutTally {
   }
 }
 
-type Decided = Pick<TierCounts, 'passed' | 'failed'>;
-
-/**
- * Mean over tiers of the part that passed, so that it does not fall when harder tiers get more rollouts; null without any verdict. Each
- * tier counts as one, also those of a group. The standard error is that of independent replies: replies to one problem are alike, and
- * where they are, it is too small, so that rule R1 takes less for progress.
- */
-export function hitRate(counts: ReadonlyMap<string, Readonly<Decided>>): { value: number; standardError: number } | null {
-  const rates = [...counts.values()]
-    .filter(({ passed, failed }) => passed + failed > 0)
-    .map(({ passed, failed }) => ({ p: passed / (passed + failed), n: passed + failed }));
-  if (rates.length === 0) return null;
-  return {
-    value: rates.reduce((sum, { p }) => sum + p, 0) / rates.length,
-    standardError: Math.sqrt(rates.reduce((sum, { p, n }) => sum + (p * (1 - p)) / n, 0)) / rates.length,
-  };
-}
-
 /** Passed over decided, whatever their tiers. */
-export function pooledHitRate(counts: ReadonlyMap<string, Readonly<Decided>>): number | null {
+export function pooledHitRate(counts: ReadonlyMap<string, Readonly<Pick<TierCounts, 'passed' | 'failed'>>>): number | null {
   const [passed, failed] = [...counts.values()].reduce(([p, f], tier) => [p + tier.passed, f + tier.failed], [0, 0]);
   return passed + failed === 0 ? null : passed / (passed + failed);
 }

@@ -100,7 +100,7 @@ export async function runIteration(
     iteration,
     steps,
     shift,
-    counts,
+    objective: tally.objective(iteration),
     dev,
     before: best.verdicts,
     informative,

@@ -4,9 +4,10 @@ import { valueOf } from '../dictionary.js';
 import { checked } from '../engine/checked.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
+import type { Iteration } from '../monitor/measurements.js';
 import { DEFAULT_POLICY_TIMEOUT, observe } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig, type RuleConfigInput } from '../monitor/rules.js';
-import { heldOutReading, hitRate, type TierCounts } from '../run-folder/derived.js';
+import { heldOutReading } from '../run-folder/derived.js';
 import type { TierVerdicts } from '../statistics/index.js';
 import { moduleParameters, TrainerExecutor, trainerSettings } from '../trainees/lora/executor.js';
 import { scripted } from '../trainees/lora/scripted.js';
@@ -64,8 +65,7 @@ export interface Measured {
   readonly steps: readonly StepStatistics[];
   /** Part of the groups in which some but not all samples passed. */
   readonly informative: number;
-  /** Verdicts of the iteration's rollouts, by tier. */
-  readonly counts: ReadonlyMap<string, Pick<TierCounts, 'passed' | 'failed'>>;
+  readonly objective: Iteration['objective'];
   /** Mean KL(new‖old) per token. */
   readonly shift: number | null;
   readonly dev: SetEvaluation;
@@ -87,7 +87,7 @@ export async function monitorIteration(
     iteration,
     steps,
     informative,
-    counts,
+    objective,
     shift,
     dev: { summary, verdicts },
     before,
@@ -100,7 +100,7 @@ export async function monitorIteration(
       iteration,
       steps,
       informativeGroupFraction: informative,
-      objective: hitRate(counts),
+      objective,
       heldOut: heldOutReading(summary, verdicts, before),
       kl: shift,
       parameters: moduleParameters(learner.trainer),

@@ -21,7 +21,7 @@ import { publicKeyFile } from '../../src/log/witness-key.js';
 import type { Json } from '../../src/canonical-json.js';
 import { readManifest, startDigests, writeManifest, type RunManifest, type RunStart } from '../../src/run-folder/manifest.js';
 import type { AdmissionSettings } from '../../src/algorithms/algorithm.js';
-import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
+import { RolloutTally } from '../../src/run-folder/derived.js';
 import { adapterTargets, gateRecord } from '../../src/run-folder/course-records.js';
 import { openTask } from '../../src/tasks/open-task.js';
 import { problemId } from '../../src/tasks/problem-id.js';
@@ -102,17 +102,18 @@ function reevaluated(change: Records): Records {
 }
 
 /** Changes verdicts, and with them everything that the log derives from verdicts. */
-const consistently = (change: Records, rules?: AdmissionSettings): Records =>
-  reevaluated((batch, i) => {
+const consistently = (change: Records, rules?: AdmissionSettings): Records => {
+  const tally = new RolloutTally();
+  return reevaluated((batch, i) => {
     const changed = withFates(i, change([...batch], i), rules);
-    const tally = new RolloutTally();
     for (const { payload } of changed) if (payload.kind === 'rollout') tally.take(payload as never);
     return changed.map((record) =>
       record.payload.kind === 'iteration'
-        ? withPayload(record, { objective: hitRate(tally.of(i)), informativeGroupFraction: tally.informative(i) })
+        ? withPayload(record, { objective: tally.objective(i), informativeGroupFraction: tally.informative(i) })
         : record,
     );
   });
+};
 
 const withPayload = (record: NewRunRecord, change: object): NewRunRecord => ({
   ...record,

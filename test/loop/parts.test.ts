@@ -18,7 +18,7 @@ import { chooseLayers } from '../../src/training/layers.js';
 import { withProfile } from '../../src/training/profile.js';
 import { PROFILES, type RunSettingsInput } from '../../src/training/settings.js';
 import { policyShift } from '../../src/training/policy-shift.js';
-import { hitRate } from '../../src/run-folder/derived.js';
+import { RolloutTally } from '../../src/run-folder/derived.js';
 import { BoundaryCache, trainSequence, type Sampled } from '../../src/algorithms/sequences.js';
 import { exchange } from '../../src/rollouts/episode.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
@@ -70,16 +70,32 @@ describe('learning signals', () => {
     expect(policyShift([], [], [])).toBeNull();
   });
 
+  /** Objectives of the iterations 1, 2, … from how often each tier passed, failed and was not decided. */
+  function objectives(...iterations: Readonly<Record<string, readonly [passed: number, failed: number, undecided?: number]>>[]) {
+    const tally = new RolloutTally();
+    for (const [i, tiers] of iterations.entries())
+      for (const [tier, [passed, failed, undecided = 0]] of Object.entries(tiers))
+        for (const [kind, times] of Object.entries({ pass: passed, fail: failed, none: undecided }))
+          for (let n = 0; n < times; n++)
+            tally.take({ iteration: i + 1, problemId: `${tier}-${n}`, tier, verdict: { kind }, admission: 'failed' });
+    return iterations.map((_, i) => tally.objective(i + 1));
+  }
+
   test('the objective does not fall when a hard tier gets more rollouts', () => {
-    const counts = (hard: number) =>
-      new Map([
-        ['easy', { passed: 9, failed: 1 }],
-        ['hard', { passed: 0, failed: hard }],
-        ['undecided', { passed: 0, failed: 0 }],
-      ]);
-    expect(hitRate(counts(10))).toEqual({ value: 0.45, standardError: expect.closeTo(Math.sqrt(0.09 / 10) / 2, 9) });
-    expect(hitRate(counts(1000))!.value).toBe(0.45);
-    expect(hitRate(new Map())).toBeNull();
+    const [few, many] = objectives({ easy: [9, 1], hard: [0, 10], undecided: [0, 0, 3] }, { easy: [9, 1], hard: [0, 1000] });
+    expect(few).toEqual({ value: 0.45, standardError: expect.closeTo(Math.sqrt(0.09 / 10) / 2, 9) });
+    expect(many!.value).toBe(0.45);
+  });
+
+  test('nor does it move with the tiers that an iteration leaves out: they stand with their last counts', () => {
+    const both = { easy: [9, 1], hard: [1, 9] } as const;
+    const [first, easyAlone, hardAlone, nothing, later] = objectives(both, { easy: [9, 1], hard: [0, 0, 5] }, { hard: [3, 7] }, {}, both);
+    expect(first!.value).toBe(0.5);
+    expect(easyAlone).toEqual(first);
+    expect(hardAlone!.value).toBeCloseTo(0.6, 12);
+    expect(nothing).toBeNull();
+    expect(later).toEqual(first);
+    expect(objectives({ hard: [0, 0, 2] })).toEqual([null]);
   });
 });
 

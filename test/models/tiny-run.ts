@@ -24,7 +24,7 @@ import { MANIFEST_FORMAT, startDigests, writeManifest, type RunManifest, type Ru
 import { makeRunFolder } from '../../src/run-folder/paths.js';
 import type { AdmissionSettings, Sample } from '../../src/algorithms/algorithm.js';
 import { algorithmOf } from '../../src/algorithms/index.js';
-import { hitRate, RolloutTally } from '../../src/run-folder/derived.js';
+import { RolloutTally } from '../../src/run-folder/derived.js';
 import {
   adapterStateRecord,
   adapterTargets,
@@ -294,6 +294,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   ];
   const history: Iteration[] = [];
   let firstLoss: number | undefined;
+  const tally = new RolloutTally();
   for (let n = 1; n <= ITERATIONS; n++) {
     if (n === 5) await executor.execute({ op: 'set_lr', from: inForce.learningRate, to: Math.min(1, inForce.learningRate * 30) });
     const steps: StepStatistics[] = [];
@@ -314,13 +315,12 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
       Array.from({ length: PROBLEMS }, (_, i) => trainedOn[(n * PROBLEMS + i) % trainedOn.length]!),
       1 - loss / firstLoss,
     );
-    const tally = new RolloutTally();
     for (const { payload } of rollouts) if (payload.kind === 'rollout') tally.take(payload as never);
     const measured: Iteration = {
       iteration: n,
       steps,
       informativeGroupFraction: tally.informative(n)!,
-      objective: hitRate(tally.of(n)),
+      objective: tally.objective(n),
       heldOut: null,
       kl: null,
       parameters,

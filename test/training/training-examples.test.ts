@@ -265,6 +265,24 @@ describe('training with validation', () => {
   });
 });
 
+test('every epoch of every seed has an order of its own', async () => {
+  const sequences = examples(8);
+  const orders: string[] = [];
+  for (const seed of [1n, 2n, 3n]) {
+    await using by = await createTrainer(model, { lora: { rank: 2 }, threads: 1 });
+    const seen: number[] = [];
+    const learning = likelihood(by);
+    const step: typeof learning.step = (batch, options) => {
+      seen.push(...batch.map((sequence) => sequences.indexOf(sequence)));
+      return learning.step(batch, options);
+    };
+    for await (const event of fineTune({ ...learning, step }, { examples: sequences, batchSize: 4, steps: 6, seed })) void event;
+    for (let epoch = 0; epoch < 3; epoch++) orders.push(seen.slice(8 * epoch, 8 * epoch + 8).join());
+  }
+  for (const order of orders) expect(order.split(',').map(Number).sort()).toEqual([0, 1, 2, 3, 4, 5, 6, 7]);
+  expect(new Set(orders).size).toBe(9);
+});
+
 test.each<['linear' | 'cosine', number, number[]]>([
   ['cosine', 1, [1]],
   ['linear', 4, [1, 0.75, 0.5, 0.25]],
