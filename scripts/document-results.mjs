@@ -99,16 +99,10 @@ function folderTables(name, { ablation, modes }, figures) {
     const skipped = [
       ...new Set(modes.flatMap((each) => each.skipped.map(({ method, reason }) => `- \`${method}\` was not measured: ${reason}`))),
     ];
-    // what each seed cost, once where it was the same
-    const cost = (method, read) =>
-      [
-        ...new Set(
-          modes
-            .map((each) => methodOf(each, method))
-            .filter(Boolean)
-            .map(read),
-        ),
-      ].join(' / ');
+    const cost = (method, read) => {
+      const each = modes.map((seed) => methodOf(seed, method)).filter(Boolean);
+      return (new Set(each.map(read)).size === 1 ? each.slice(0, 1) : each).map(read).join(' / ');
+    };
     parts.push(
       'The loop (`isopro`) beside methods that leave the model as it is. `best-of-k` and `majority` draw as many samples of each ' +
         "problem, k, as cost the loop's tokens.",

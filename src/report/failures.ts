@@ -100,6 +100,7 @@ const REFUSED: Readonly<Record<string, string>> = {
 };
 
 const LEFT_OUT: Readonly<Record<string, string>> = {
+  failed: 'not what this control trains on', // of passes that is: by verdicts they are taken
   duplicate: 'nearly the same as another reply to its problem',
   incomplete: 'cut off',
   contradictory: 'its reasoning contradicts the problem',

@@ -284,6 +284,8 @@ test('an iteration says how many passing replies are left out, and why', () => {
   const none = { replies: 64, passed: 19, rows: [] };
   screen.onIteration({ ...report, refused: { incomplete: 1, duplicate: 11 } } as unknown as IterationReport, none);
   expect(written.join('')).toMatch(/29\.7 %, 7 to train on \(12 more passed: 11 nearly the same as another reply .*, 1 cut off\), 2 steps/);
+  screen.onIteration({ ...report, refused: { failed: 12 } } as unknown as IterationReport, none);
+  expect(written.at(-1)).toMatch(/7 to train on \(12 more passed: 12 not what this control trains on\), 2 steps/);
   screen.onIteration({ ...report, refused: {} } as unknown as IterationReport, none);
   expect(written.at(-1)).toMatch(/7 to train on, 2 steps/);
 });

@@ -241,5 +241,8 @@ describe('an ablation on a model and a task of one’s own', () => {
     const table = ablationText(ablation, null);
     for (const { condition } of found)
       expect(table).toMatch(new RegExp(`why ${failing.replies} of ${failing.replies} test replies after the run \\(${condition}\\) did`));
+    const toFull = { difference: -0.405, low: -0.428, high: -0.38, problems: 8 };
+    const wide = ablationText({ ...ablation, conditions: found.map((each) => ({ ...each, toFull })) }, null);
+    expect(wide.match(/−40\.5 {2,}−42\.8 to −38\.0$/gm)).toHaveLength(found.length);
   }, 300_000);
 });
