@@ -1,6 +1,7 @@
 /** What `ablate` prints. */
 import { failureTable, SHOWN_OF_EACH } from '../report/failures.js';
 import { bounds, percent, points } from '../report/figures.js';
+import { table } from '../report/terminal.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { pooledFailures } from '../tasks/failures.js';
 import type { Ablation } from '../jobs/ablation.js';
@@ -47,8 +48,5 @@ function embeddedLines({ forcedPrefix, before, after }: EmbeddedAblation): strin
   ];
 }
 
-/** Rows as lines: what a row is of on the left, its figures on the right of columns as wide as their widest. */
-function grid(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)) + 2);
-  return rows.map((row) => row.map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!))).join(''));
-}
+/** Whole, however narrow the terminal: an ablation has as many columns as seeds. */
+const grid = (rows: readonly (readonly string[])[]): string[] => table(rows, Infinity);

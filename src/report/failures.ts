@@ -100,7 +100,8 @@ const REFUSED: Readonly<Record<string, string>> = {
 };
 
 const LEFT_OUT: Readonly<Record<string, string>> = {
-  failed: 'not what this control trains on', // of passes that is: by verdicts they are taken
+  // a pass is left out as failed only where verdicts do not choose
+  failed: 'not what this control trains on',
   duplicate: 'nearly the same as another reply to its problem',
   incomplete: 'cut off',
   contradictory: 'its reasoning contradicts the problem',

@@ -26,7 +26,7 @@ import { length, wrapped, type TerminalStyle } from './terminal-style.js';
 const GUTTER = 2;
 
 /** Columns under their heads, the first to the left, the others to the right; columns from the end are left out where they do not fit. */
-function table(rows: readonly (readonly string[])[], width: number): string[] {
+export function table(rows: readonly (readonly string[])[], width: number): string[] {
   const columns = rows[0]!.map((_, i) => Math.max(...rows.map((row) => length(row[i] ?? ''))));
   let used = 0;
   const fitting = columns.findIndex((column, i) => (used += column + (i === 0 ? 0 : GUTTER)) > width);

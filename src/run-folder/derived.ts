@@ -3,7 +3,7 @@
  * that nothing that it says of itself is believed.
  */
 import { dictionary, valueOf, type Dictionary } from '../dictionary.js';
-import type { HeldOutMeasurement } from '../monitor/measurements.js';
+import type { HeldOutMeasurement, Measurement } from '../monitor/measurements.js';
 import {
   figuresGiven,
   forgettingOf,
@@ -49,10 +49,7 @@ interface CountedRollout {
   readonly admission: string;
 }
 
-interface Objective {
-  readonly value: number;
-  readonly standardError: number;
-}
+type Objective = NonNullable<Measurement['objective']>;
 
 function meanRate(tiers: readonly TierCounts[]): Objective {
   const rates = tiers.map(({ passed, failed }) => ({ p: passed / (passed + failed), n: passed + failed }));

@@ -4,7 +4,7 @@ import { valueOf } from '../dictionary.js';
 import { checked } from '../engine/checked.js';
 import type { StepStatistics, TrainSequence } from '../engine/trainer.js';
 import { IsoproError } from '../errors.js';
-import type { Iteration } from '../monitor/measurements.js';
+import type { Measurement } from '../monitor/measurements.js';
 import { DEFAULT_POLICY_TIMEOUT, observe } from '../monitor/policy.js';
 import { ruleConfig, type RuleConfig, type RuleConfigInput } from '../monitor/rules.js';
 import { heldOutReading } from '../run-folder/derived.js';
@@ -65,7 +65,7 @@ export interface Measured {
   readonly steps: readonly StepStatistics[];
   /** Part of the groups in which some but not all samples passed. */
   readonly informative: number;
-  readonly objective: Iteration['objective'];
+  readonly objective: Measurement['objective'];
   /** Mean KL(new‖old) per token. */
   readonly shift: number | null;
   readonly dev: SetEvaluation;

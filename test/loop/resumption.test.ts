@@ -11,14 +11,17 @@ import { canonicalJson } from '../../src/canonical-json.js';
 import type { DurableState } from '../../src/durable.js';
 import { hasEnded } from '../../src/files.js';
 import { EventLog } from '../../src/log/event-log.js';
+import { judgeRun } from '../../src/judge/judge.js';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { LogReader } from '../../src/log/read.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
 import { witnessProcess } from '../../src/log/witness-protocol.js';
+import type { Measurement } from '../../src/monitor/measurements.js';
 import { checkpointRecord } from '../../src/run-folder/course-records.js';
 import type { RunResult } from '../../src/training/result.js';
 import { asFlags, MAIN, type CliResult } from '../cli/run-cli.js';
 import { writeLetterModel, writeLetterTask } from '../models/letters.js';
+import { logRecords, payloadsOf, rolloutsOf } from '../models/log-records.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
 
 const HOOK = pathToFileURL(fileURLToPath(new URL('./stop-at.mjs', import.meta.url))).href;
@@ -38,17 +41,19 @@ interface Running {
 interface Conditions {
   readonly seed?: number;
   readonly home?: string;
+  readonly iterations?: number;
+  readonly rollouts?: number;
   /** Ends the run once the state has been reached so many times. */
   readonly stop?: readonly [DurableState, number];
 }
 
-function start(out: string, { seed = 5, home = 'home', stop }: Conditions = {}): Running {
+function start(out: string, { seed = 5, home = 'home', iterations = 2, rollouts = 32, stop }: Conditions = {}): Running {
   const flags = [
     '--seed',
     String(seed),
     ...asFlags({
-      iterations: 2,
-      rollouts: 32,
+      iterations,
+      rollouts,
       samples: 4,
       maxTokens: 4,
       stepsPerIteration: 4,
@@ -220,6 +225,37 @@ describe('checkpoints', () => {
     const { stdout, stderr } = await run('all damaged', { home: 'all damaged.home' });
     expect(stderr.match(/is not gone on with: it is damaged/g)).toHaveLength(2);
     expect(adapterOf(stdout)).toBe(expected);
+  }, 120_000);
+
+  test('iterations that leave out a tier: the objective has its last counts, also of before a kill', async () => {
+    const conditions = { home: 'few.home', iterations: 6, rollouts: 4 }; // one problem an iteration, of two tiers
+    const whole = await run('few', conditions);
+    expect(whole.code === 0 ? '' : whole.stderr).toBe('');
+    await run('few killed', { ...conditions, stop: ['checkpoint.complete', 4] });
+    const resumed = await run('few killed', conditions);
+    expect(resumed.stderr).toContain('goes on');
+    expect(adapterOf(resumed.stdout)).toBe(adapterOf(whole.stdout));
+
+    const last = new Map<string, number>();
+    const logged = [];
+    const derived = [];
+    let leftOut = 0;
+    const records = logRecords(file('few killed'));
+    const rollouts = rolloutsOf(records);
+    for (const { iteration, objective } of payloadsOf<Measurement>(records, 'iteration')) {
+      const own = rollouts.filter((rollout) => rollout.iteration === iteration);
+      const [tier, ...others] = new Set(own.map((rollout) => rollout.tier));
+      expect([own.length, others]).toEqual([4, []]);
+      if ([...last.keys()].some((earlier) => earlier !== tier)) leftOut++;
+      last.set(tier!, own.filter(({ verdict }) => verdict.kind === 'pass').length / 4);
+      derived.push([...last.values()].reduce((sum, rate) => sum + rate, 0) / last.size);
+      logged.push(objective?.value);
+    }
+    expect(leftOut).toBeGreaterThan(2);
+    expect(logged).toEqual(derived);
+    expect(payloadsOf<Measurement>(logRecords(file('few')), 'iteration').map(({ objective }) => objective?.value)).toEqual(derived);
+    const judged = { folder: file('few killed'), home: file('few.home'), model: file('letters.gguf'), task: file('letters.mjs') };
+    expect((await judgeRun({ ...judged, heldOut: 'none' })).verdict).toBe('pass');
   }, 120_000);
 
   test('an exported adapter that was exchanged is not the one that the run ends with', async () => {
