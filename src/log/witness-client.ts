@@ -1,12 +1,15 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { createConnection, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { ERRORS, abortError, IsoproError, type ErrorCode } from '../errors.js';
 import { isoproHome } from './home.js';
+import { isSignedBy, parseNote } from './signed-note.js';
 import type { LogSigner } from './signer.js';
-import { parseTrustedKey, type TrustedKey } from './trusted-key.js';
-import { witnessAddress, witnessProcess, witnessReply, type WitnessRequest } from './witness-protocol.js';
+import { WITNESS_KEY_NAME, type TrustedKey } from './trusted-key.js';
+import { publicKeyFile, readTrustedKey } from './witness-key.js';
+import { identityText, witnessAddress, witnessProcess, witnessReply, type WitnessRequest } from './witness-protocol.js';
 import type { HeadRequest } from './witness-store.js';
 
 type Unnumbered<T> = T extends unknown ? Omit<T, 'id'> : never;
@@ -16,6 +19,8 @@ const START_MS = 15_000;
 /** A witness answers within milliseconds. One that has not by then was stopped, or its disk hangs. */
 const ANSWER_MS = 10_000;
 const ATTEMPTS = 3;
+/** Between two looks at another's process: a witness of an earlier home ends once nobody has connected for 250 ms. */
+const STRANGER_MS = 500;
 const UNANSWERED = 'If it was stopped, continue it (`kill -CONT`) or end it (`kill -KILL`); then run the same command again: it resumes.';
 /** What is under way when the run is cancelled may still be answered. */
 const CANCELLED_MS = 1000;
@@ -27,6 +32,8 @@ export interface WitnessClientOptions {
   readonly onNotice?: (text: string) => void;
   /** How long to wait for one answer. */
   readonly answerMs?: number;
+  /** How long to wait for a witness to start. */
+  readonly startMs?: number;
 }
 
 const cancelled = (signal: AbortSignal | undefined): IsoproError =>
@@ -38,6 +45,27 @@ function connect(address: string): Promise<Socket | null> {
     socket.once('connect', () => resolve(socket));
     socket.once('error', () => resolve(null));
   });
+}
+
+/** The key of a home, once its witness has made one; null where there is none. */
+function keyOf(home: string): TrustedKey | null {
+  try {
+    return readTrustedKey(publicKeyFile(home));
+  } catch (error) {
+    if (error instanceof IsoproError && error.code === 'WITNESS_KEY_MISSING') return null;
+    throw error;
+  }
+}
+
+/** Whether an answer to a challenge shows that whoever gave it holds the key. */
+function identifies(answer: Result, challenge: string, key: TrustedKey): boolean {
+  if (typeof answer !== 'string' || key.signer !== 'witness') return false;
+  try {
+    const note = parseNote(answer);
+    return note.text === identityText(challenge) && isSignedBy(note, WITNESS_KEY_NAME, key.publicKey);
+  } catch {
+    return false;
+  }
 }
 
 /** Starts the witness as a process of its own: no shared terminal, so Ctrl-C reaches the run only, and it ends by itself. */
@@ -53,6 +81,24 @@ function startWitness(home: string): ChildProcess {
   return child;
 }
 
+/** No witness can be reached, and why. */
+function unavailable(address: string, stranger: boolean): IsoproError {
+  if (!stranger) return new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
+  return new IsoproError('WITNESS_UNAVAILABLE', `another process listens at ${address}: it does not hold the key of this home`, {
+    remedy: 'Find out which process listens there, and end it: only your own witness may. Then run the same command again: it resumes.',
+  });
+}
+
+const LOST = 'the connection to the witness was lost';
+const isLoss = (error: unknown): boolean => error instanceof IsoproError && error.message === LOST;
+const isSilence = (error: unknown): boolean => error instanceof IsoproError && error.remedy === UNANSWERED;
+
+/** A socket behind which the home's witness is, and the key that it has shown to hold. */
+interface Connection {
+  readonly socket: Socket;
+  readonly key: TrustedKey;
+}
+
 /** The run's side of the witness process. The open connection is what keeps that process alive. */
 export class WitnessClient implements LogSigner {
   readonly kind = 'witness';
@@ -61,6 +107,7 @@ export class WitnessClient implements LogSigner {
   readonly #answerMs: number;
   #started: ChildProcess[] = [];
   #socket: Socket | null = null;
+  #connecting: Promise<Connection> | null = null;
   #nextId = 1;
   #received = '';
   readonly #waiting = new Map<number, { resolve: (result: Result) => void; reject: (error: Error) => void }>();
@@ -71,29 +118,69 @@ export class WitnessClient implements LogSigner {
     this.#answerMs = options.answerMs ?? ANSWER_MS;
   }
 
-  /** Connects to this home's witness and starts one if there is none. @throws IsoproError WITNESS_UNAVAILABLE, ABORTED */
+  /**
+   * Connects to this home's witness and starts one if there is none. Nothing is told to a process that does not hold the key of the home.
+   * @throws IsoproError WITNESS_UNAVAILABLE, WITNESS_KEY_INVALID, ABORTED
+   */
   static async open(home = isoproHome(), options: WitnessClientOptions = {}): Promise<WitnessClient> {
     const client = new WitnessClient(home, options);
-    await client.#connection();
+    await client.#repeated(() => client.#connection());
     return client;
   }
 
-  async #connection(): Promise<Socket> {
-    if (this.#socket !== null) return this.#socket;
+  /** One connection for all who ask, also for those who ask while it is made. */
+  #connection(): Promise<Connection> {
+    if (this.#connecting !== null) return this.#connecting;
+    const connecting = this.#connect();
+    this.#connecting = connecting;
+    connecting.catch(() => {
+      if (this.#connecting === connecting) this.#connecting = null;
+    });
+    return connecting;
+  }
+
+  async #connect(): Promise<Connection> {
     const address = witnessAddress(this.#home);
-    let socket = await connect(address);
-    const deadline = performance.now() + START_MS;
-    for (let attempt = 0; socket === null; attempt++) {
+    const deadline = performance.now() + (this.#options.startMs ?? START_MS);
+    let stranger = false;
+    for (let attempt = 0; ; ) {
+      const socket = await connect(address);
+      const connection = socket === null ? null : await this.#identified(socket);
+      if (connection !== null) return connection;
+      stranger = socket !== null;
       const isCancelled = this.#options.signal?.aborted === true;
       if (isCancelled || performance.now() > deadline) {
         this.#endStarted();
-        throw isCancelled ? cancelled(this.#options.signal) : new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
+        throw isCancelled ? cancelled(this.#options.signal) : unavailable(address, stranger);
       }
       // again after 2 s: the one before may have lost the lock to one that was ending
-      if (attempt % 40 === 0) this.#started.push(startWitness(this.#home));
-      await delay(50);
-      socket = await connect(address);
+      if (!stranger && attempt++ % 40 === 0) this.#started.push(startWitness(this.#home));
+      await delay(stranger ? STRANGER_MS : 50);
     }
+  }
+
+  /**
+   * The connection over a socket, once who listens there has shown that it holds the home's key; null where it does not: another process
+   * has taken the address, or the witness of a home that was here before has not ended yet.
+   */
+  async #identified(socket: Socket): Promise<Connection | null> {
+    const key = keyOf(this.#home);
+    const challenge = randomBytes(32).toString('hex');
+    this.#use(socket);
+    if (key !== null) {
+      const answer = await this.#exchange(socket, { do: 'identify', challenge }).catch((error: unknown) => {
+        if (isSilence(error) || (error as IsoproError).code === 'ABORTED') throw error;
+        return ''; // it does not know the question, or it is ending
+      });
+      if (identifies(answer, challenge, key)) return { socket, key };
+    }
+    if (this.#socket === socket) this.#socket = null;
+    socket.destroy();
+    return null;
+  }
+
+  #use(socket: Socket): void {
+    this.#received = '';
     socket.setEncoding('utf8');
     socket.on('data', (chunk) => this.#receive(String(chunk)));
     const lose = (): void => {
@@ -102,7 +189,6 @@ export class WitnessClient implements LogSigner {
     socket.on('error', lose);
     socket.on('close', lose);
     this.#socket = socket;
-    return socket;
   }
 
   #receive(chunk: string): void {
@@ -130,15 +216,14 @@ export class WitnessClient implements LogSigner {
   #lose(): void {
     this.#socket?.destroy();
     this.#socket = null;
+    this.#connecting = null;
     this.#received = '';
-    for (const { reject } of this.#waiting.values())
-      reject(new IsoproError('WITNESS_UNAVAILABLE', 'the connection to the witness was lost'));
+    for (const { reject } of this.#waiting.values()) reject(new IsoproError('WITNESS_UNAVAILABLE', LOST));
     this.#waiting.clear();
   }
 
   /** One question, one answer in time. @throws IsoproError WITNESS_UNAVAILABLE, ABORTED, and what the witness refuses */
-  async #askOnce(request: Unnumbered<WitnessRequest>): Promise<Result> {
-    const socket = await this.#connection();
+  async #exchange(socket: Socket, request: Unnumbered<WitnessRequest>): Promise<Result> {
     const id = this.#nextId++;
     const { signal } = this.#options;
     const giveUp = (): void => {
@@ -167,15 +252,19 @@ export class WitnessClient implements LogSigner {
   }
 
   /** Every request may be repeated: the witness answers the same again, also one that was started in the place of another. */
-  async #ask(request: Unnumbered<WitnessRequest>): Promise<Result> {
+  async #repeated<T>(request: () => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
       try {
-        return await this.#askOnce(request);
+        return await request();
       } catch (error) {
-        if (attempt === ATTEMPTS || !(error instanceof IsoproError) || error.code !== 'WITNESS_UNAVAILABLE') throw error;
-        this.#options.onNotice?.(`${error.message}; it is asked again (${attempt + 1} of ${ATTEMPTS})`);
+        if (attempt === ATTEMPTS || !(isSilence(error) || isLoss(error))) throw error;
+        this.#options.onNotice?.(`${(error as Error).message}; it is asked again (${attempt + 1} of ${ATTEMPTS})`);
       }
     }
+  }
+
+  #ask(request: Unnumbered<WitnessRequest>): Promise<Result> {
+    return this.#repeated(async () => this.#exchange((await this.#connection()).socket, request));
   }
 
   /** A witness of this run's own that does not answer would outlive it, stopped. Everything that it has signed is on the disk. */
@@ -196,7 +285,7 @@ export class WitnessClient implements LogSigner {
   }
 
   async key(): Promise<TrustedKey> {
-    return parseTrustedKey(await this.#askText({ do: 'key' }));
+    return (await this.#repeated(() => this.#connection())).key;
   }
 
   ticket(runId: string): Promise<string> {
@@ -223,6 +312,7 @@ export class WitnessClient implements LogSigner {
   async close(): Promise<void> {
     const socket = this.#socket;
     this.#socket = null;
+    this.#connecting = null;
     socket?.end();
     socket?.unref(); // a stopped witness would never close its side
   }

@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { lstatSync, mkdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
+import { IsoproError } from '../errors.js';
 import { isRunId } from './checkpoint.js';
 import { witnessFolder } from './home.js';
 
@@ -14,7 +15,7 @@ const size = z.number().int().min(1).max(Number.MAX_SAFE_INTEGER);
 const digest = z.string().regex(/^[0-9a-f]{64}$/);
 
 export const witnessRequest = z.discriminatedUnion('do', [
-  z.strictObject({ id: z.number().int(), do: z.literal('key') }),
+  z.strictObject({ id: z.number().int(), do: z.literal('identify'), challenge: digest }),
   z.strictObject({ id: z.number().int(), do: z.literal('ticket'), runId }),
   z.strictObject({
     id: z.number().int(),
@@ -39,14 +40,49 @@ export const witnessReply = z.union([
 ]);
 
 /**
- * Address of a home's witness: a socket in its folder, or, where that path is longer than sockets may have (104 bytes on macOS), one in the
- * temporary folder.
+ * What the witness signs, under its key name, to show a run that it holds the key of the home: the run draws the challenge. Its first line
+ * is that of no ticket, draw or head.
+ */
+export const identityText = (challenge: string): string => `isopro-native/witness-identity/v1\n${challenge}\n`;
+
+/** A socket's path may have 104 bytes on macOS, with the zero at its end. */
+const LONGEST_SOCKET = 100;
+
+/**
+ * The folder of this user in the temporary folder, where nobody else may put a socket.
+ * @throws IsoproError WITNESS_UNAVAILABLE where something else has its name
+ */
+function userFolder(): string {
+  const uid = process.getuid?.() ?? 0;
+  const folder = join(tmpdir(), `isopro-native-${uid}`);
+  try {
+    mkdirSync(folder, 0o700);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EEXIST')
+      throw new IsoproError('WITNESS_UNAVAILABLE', `the folder ${folder} cannot be made: ${(cause as Error).message}`, { cause });
+  }
+  const status = lstatSync(folder); // of a link, the link's own: it may lead into another's folder
+  if (!status.isDirectory() || status.uid !== uid || (status.mode & 0o077) !== 0)
+    throw new IsoproError(
+      'WITNESS_UNAVAILABLE',
+      `${folder} is not a folder that only you can use, so the witness's socket cannot be put there`,
+      {
+        remedy: 'Set ISOPRO_HOME to a shorter path, or TMPDIR to a folder of your own. Then run the same command again.',
+      },
+    );
+  return folder;
+}
+
+/**
+ * Address of a home's witness: a socket in its folder, or, where that path is too long for a socket, in the user's folder of the
+ * temporary folder, which is made. On Windows, a pipe.
+ * @throws IsoproError WITNESS_UNAVAILABLE
  */
 export function witnessAddress(home: string): string {
   const name = hash('sha256', home).slice(0, 24);
   if (process.platform === 'win32') return `\\\\.\\pipe\\isopro-witness-${name}`;
   const path = join(witnessFolder(home), 'socket');
-  return Buffer.byteLength(path) < 100 ? path : join(tmpdir(), `isopro-witness-${name}`);
+  return Buffer.byteLength(path) < LONGEST_SOCKET ? path : join(userFolder(), `witness-${name}`);
 }
 
 /** Where the witness that has the home's lock says which process it is. For people, never acted on: the number may be another's by now. */

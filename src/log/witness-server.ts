@@ -4,10 +4,17 @@ import { join } from 'node:path';
 import { IsoproError } from '../errors.js';
 import { isoproHome, witnessFolder } from './home.js';
 import { OwnerLock } from './owner-lock.js';
-import type { Ed25519Signer } from './signed-note.js';
-import { formatTrustedKey } from './trusted-key.js';
+import { formatNote, type Ed25519Signer } from './signed-note.js';
+import { WITNESS_KEY_NAME } from './trusted-key.js';
 import { openWitnessKey, witnessFile } from './witness-key.js';
-import { MAX_LINE_BYTES, witnessAddress, witnessProcessFile, witnessRequest, type WitnessRequest } from './witness-protocol.js';
+import {
+  identityText,
+  MAX_LINE_BYTES,
+  witnessAddress,
+  witnessProcessFile,
+  witnessRequest,
+  type WitnessRequest,
+} from './witness-protocol.js';
 import { WitnessStore, type HeadRequest } from './witness-store.js';
 
 export interface WitnessOptions {
@@ -24,8 +31,10 @@ function headRequest({ runId, size, root, proof, final, state }: Extract<Witness
 
 function answer(store: WitnessStore, signer: Ed25519Signer, request: WitnessRequest): string | string[] {
   switch (request.do) {
-    case 'key':
-      return formatTrustedKey({ signer: 'witness', publicKey: signer.publicKey });
+    case 'identify': {
+      const text = identityText(request.challenge);
+      return formatNote(text, [signer.sign(text, WITNESS_KEY_NAME)]);
+    }
     case 'ticket':
       return store.issueTicket(request.runId);
     case 'sign':

@@ -1,7 +1,8 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, statSync } from 'node:fs';
-import { createConnection } from 'node:net';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { createConnection, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -14,8 +15,10 @@ import { EventLog } from '../../src/log/event-log.js';
 import { consistencyProof, rootOf } from '../../src/log/merkle.js';
 import { commitToNonce, parseTicket } from '../../src/log/ticket.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
+import { formatNote } from '../../src/log/signed-note.js';
+import { WITNESS_KEY_NAME } from '../../src/log/trusted-key.js';
 import { openWitnessKey, publicKeyFile, readTrustedKey } from '../../src/log/witness-key.js';
-import { witnessAddress, witnessProcess } from '../../src/log/witness-protocol.js';
+import { identityText, witnessAddress, witnessProcess } from '../../src/log/witness-protocol.js';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { leafDigest, temporaryFolder } from '../models/signed-log.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
@@ -352,5 +355,108 @@ describe('the witness process', () => {
     expect(readFileSync(publicKeyFile(folder.path), 'utf8')).toMatch(/^isopro-native\/witness\+[0-9a-f]{8}\+\S+\n$/);
     expect(existsSync(join(folder.path, 'witness', 'key.secret'))).toBe(true);
     await client.close();
+  });
+});
+
+const onSockets = process.platform === 'win32' ? describe.skip : describe;
+
+onSockets('the address of the witness', () => {
+  const tooLong = (): string => join(folder.path, 'h'.repeat(120));
+
+  /** Listens in the witness's place and answers every question with what `reply` makes of it. Resolves to all questions that it was asked. */
+  async function impostor(home: string, reply: (question: Record<string, unknown>, socket: Socket) => unknown) {
+    mkdirSync(join(home, 'witness'), { recursive: true });
+    const asked: Record<string, unknown>[] = [];
+    const server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.setEncoding('utf8').on('data', (text) => {
+        for (const line of String(text).trim().split('\n')) {
+          const question = JSON.parse(line) as Record<string, unknown>;
+          asked.push(question);
+          const result = reply(question, socket);
+          if (result !== undefined && !socket.destroyed) socket.write(`${JSON.stringify({ id: question.id, result })}\n`);
+        }
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(witnessAddress(home), resolve));
+    return { asked, close: () => new Promise((resolve) => server.close(resolve)) };
+  }
+
+  const signedBy = (home: string, text: string): string => formatNote(text, [openWitnessKey(home).sign(text, WITNESS_KEY_NAME)]);
+
+  test.each<[string, (own: string, home: string) => (question: Record<string, unknown>, socket: Socket) => unknown]>([
+    [
+      'signs the challenge with a key of its own',
+      (own) =>
+        ({ challenge }) =>
+          signedBy(own, identityText(String(challenge))),
+    ],
+    ['repeats what the witness said to another challenge', (_, home) => () => signedBy(home, identityText('ab'.repeat(32)))],
+    ['shows the public key', (_, home) => () => readFileSync(publicKeyFile(home), 'utf8')],
+    ['gives a list', () => () => ['x']],
+    ['closes each connection', () => (_, socket) => void socket.destroy()],
+  ])('a process that listens there and %s is told nothing of the run', async (_, reply) => {
+    const home = tooLong();
+    openWitnessKey(home);
+    const other = await impostor(home, reply(join(folder.path, 'own'), home));
+    try {
+      await expect(WitnessClient.open(home, { startMs: 300 })).rejects.toMatchObject({
+        code: 'WITNESS_UNAVAILABLE',
+        message: expect.stringContaining('does not hold the key of this home') as never,
+      });
+      expect(other.asked.length).toBeGreaterThan(0);
+      for (const question of other.asked) expect(Object.keys(question).sort()).toEqual(['challenge', 'do', 'id']);
+    } finally {
+      await other.close();
+    }
+  });
+
+  test('is told nothing at all where the home has no key yet', async () => {
+    const home = tooLong();
+    const other = await impostor(home, () => 'x');
+    await expect(WitnessClient.open(home, { startMs: 300 })).rejects.toMatchObject({ code: 'WITNESS_UNAVAILABLE' });
+    expect(other.asked).toEqual([]);
+    await other.close();
+  });
+
+  test("is waited for while the witness of a home that was there before ends, and is then this home's own", async () => {
+    const home = tooLong();
+    const before = await WitnessClient.open(home);
+    await before.ticket(RUN);
+    rmSync(home, { recursive: true });
+    openWitnessKey(home);
+    const opening = WitnessClient.open(home);
+    await before.close();
+    const client = await opening;
+    expect(parseTicket(await client.ticket(RUN)).number).toBe(1);
+    await client.close();
+    expect(await untilGone(home)).toBe(true);
+  });
+
+  test('lies in a folder that only the user can use, or nowhere', () => {
+    const own = mkdtempSync(join(tmpdir(), 'isopro-temporary-'));
+    const place = join(own, `isopro-native-${process.getuid?.()}`);
+    const protocol = new URL('../../dist/src/log/witness-protocol.js', import.meta.url).href;
+    const script = `import { witnessAddress } from '${protocol}';
+      try { console.log(witnessAddress(process.argv[1])); } catch (error) { console.log(error.code, error.remedy); }`;
+    const address = (): string =>
+      spawnSync(process.execPath, ['--input-type=module', '-e', script, tooLong()], {
+        env: { ...process.env, TMPDIR: own },
+        encoding: 'utf8',
+      }).stdout;
+    try {
+      expect(address().startsWith(`${place}/`)).toBe(true);
+      expect(statSync(place).mode & 0o777).toBe(0o700);
+      for (const mode of [0o777, 0o710, 0o704]) {
+        chmodSync(place, mode);
+        expect(address()).toMatch(/^WITNESS_UNAVAILABLE .*TMPDIR/);
+      }
+      rmSync(place, { recursive: true });
+      mkdirSync(join(own, 'elsewhere'), 0o700);
+      symlinkSync(join(own, 'elsewhere'), place);
+      expect(address()).toMatch(/^WITNESS_UNAVAILABLE/);
+    } finally {
+      rmSync(own, { recursive: true, force: true });
+    }
   });
 });
