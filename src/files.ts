@@ -1,7 +1,7 @@
 /**
  * Files and folders that a user names: what is wrong with a path is said in the same words by every command, before anything is computed.
  */
-import { accessSync, constants, createReadStream, mkdirSync, readFileSync, realpathSync, statSync, type Stats } from 'node:fs';
+import { accessSync, constants, createReadStream, lstatSync, mkdirSync, readFileSync, realpathSync, statSync, type Stats } from 'node:fs';
 import path from 'node:path';
 import { TextDecoder } from 'node:util';
 import { IsoproError, type ErrorCode } from './errors.js';
@@ -158,8 +158,8 @@ export function parseLine(line: string, number: number): unknown {
   }
 }
 
-/** Where a file that is to be written really lies: behind a link, at its end. */
-export function realTarget(file: string): string {
+/** Where a file really lies: at the end of its links. */
+function realPlace(file: string): string {
   try {
     return realpathSync(file);
   } catch {
@@ -168,19 +168,40 @@ export function realTarget(file: string): string {
 }
 
 /**
+ * What a link means in the place of a file that is to be written. `follow`: the user has named this file, and means what the link leads to.
+ * `replace`: the name is the product's own, in a folder that may come from somebody else, and the link goes.
+ */
+export type Link = 'follow' | 'replace';
+
+/** Where a file that is to be written lies. */
+export const targetOf = (file: string, link: Link): string =>
+  link === 'follow' ? realPlace(file) : path.join(realPlace(path.dirname(file)), path.basename(file));
+
+/**
+ * Refuses a link where a file of the product's own is opened to be written: its folder may come from somebody else.
+ * @throws IsoproError WRITE_FAILED
+ */
+export function refuseLink(file: string): void {
+  if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return;
+  throw new IsoproError('WRITE_FAILED', `${file} is a link, and would be written`, {
+    remedy: 'Look where the link leads. Put the file itself in its place, or remove the link, and run the same command again.',
+  });
+}
+
+/**
  * Refuses a path at which no file can be written or replaced: a folder, a device or a pipe, or a name in a folder that is missing or may
  * not be written. @throws IsoproError WRITE_FAILED
  */
-export function requireTarget(file: string): void {
+export function requireTarget(file: string, link: Link = 'follow'): void {
   const refuse = (reason: string, cause?: unknown): never => {
     throw new IsoproError('WRITE_FAILED', `${file} could not be written: ${reason}`, { cause });
   };
   if (file === '') refuse('it is no name of a file');
-  const target = realTarget(file);
+  const target = targetOf(file, link);
   const folder = path.dirname(target);
   try {
-    const there = statSync(target, { throwIfNoEntry: false });
-    const other = there === undefined ? null : otherThanFile(there, false);
+    const there = (link === 'follow' ? statSync : lstatSync)(target, { throwIfNoEntry: false });
+    const other = there === undefined || there.isSymbolicLink() ? null : otherThanFile(there, false);
     if (other !== null) refuse(`it ${other}`);
     if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() !== true) refuse(`there is no folder ${folder}`);
     accessSync(folder, constants.W_OK);

@@ -184,7 +184,7 @@ export const truthAnalyzeCommand = defineCommand({
     const results = await analysed(analyzer, runs, flags);
     if (page !== undefined) {
       const { analysisHtml } = await import('../report/analysis-page.js');
-      await writeFileAtomically(page, [Buffer.from(analysisHtml(results))]);
+      await writeFileAtomically(page, [Buffer.from(analysisHtml(results))], 'follow');
     }
     if (json) {
       printJson(results);

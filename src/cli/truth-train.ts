@@ -101,7 +101,7 @@ async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
   const seed = BigInt(flags.seed);
   if (flags.fewShot !== undefined) {
     const turns = selectFewShot(files, of, { count: flags.count, part: flags.part, seed });
-    await writeFileAtomically(flags.fewShot, [Buffer.from(`${JSON.stringify(turns, null, 2)}\n`)]);
+    await writeFileAtomically(flags.fewShot, [Buffer.from(`${JSON.stringify(turns, null, 2)}\n`)], 'follow');
     return { turns: turns.length, fewShot: flags.fewShot };
   }
   const { training, validation, selected, notRight } = selectForTraining(files, of, {
@@ -111,7 +111,7 @@ async function bySelection(flags: Flags, signal: AbortSignal): Promise<object> {
   });
   const about = { files: files.length, trajectories: selected.length, notRight, examples: training.length, validation: validation.length };
   if (flags.rows !== undefined) {
-    await writeFileAtomically(flags.rows, [jsonl(training.map(trainingRow))]);
+    await writeFileAtomically(flags.rows, [jsonl(training.map(trainingRow))], 'follow');
     return { ...about, rows: flags.rows };
   }
   const { rank, epochs, threads, lr: learningRate = LEARNING_RATES.sft } = flags;

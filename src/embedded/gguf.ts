@@ -2,6 +2,7 @@
  * Writes GGUF files (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md). Header and tensor table are plain data
  * until they are encoded, so that a test can change any one of them first.
  */
+import { randomUUID } from 'node:crypto';
 import { closeSync, openSync, renameSync, rmSync, writeSync } from 'node:fs';
 
 /** Ids of the value types that a metadata entry or the elements of its array can have. */
@@ -159,8 +160,8 @@ export function layOut(
 
 /** Writes the chunks one after the other under a temporary name, then renames: never a half file under `path`. */
 export function writeAtomically(path: string, chunks: Iterable<Uint8Array>): void {
-  const temporary = `${path}.${process.pid}.partial`;
-  const file = openSync(temporary, 'w');
+  const temporary = `${path}.${randomUUID()}.partial`;
+  const file = openSync(temporary, 'wx');
   try {
     try {
       for (const chunk of chunks) {

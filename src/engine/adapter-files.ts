@@ -179,7 +179,7 @@ export async function convertAdapter(request: AdapterConversion): Promise<string
   const bytes = await settled(addon.encodeAdapter(model, modules, baseSha256));
   if (format === 'peft') return writePeft(out, modules, shape, baseModel ?? (baseName === '' ? null : baseName));
   const hash = sha256();
-  await writeFileAtomically(out, hash.through([bytes]));
+  await writeFileAtomically(out, hash.through([bytes]), 'follow');
   return hash.digest();
 }
 

@@ -77,7 +77,7 @@ export async function writeModel(
         onProgress?.(written, bytes);
       }
     }
-    await writeFileAtomically(file, hash.through(pieces()));
+    await writeFileAtomically(file, hash.through(pieces()), 'follow');
     return { sha256: hash.digest(), bytes, types };
   } finally {
     await native.dispose();

@@ -328,7 +328,7 @@ export class Trainer {
     const body = Buffer.concat([MAGIC, Buffer.from(await this.modelHash(), 'hex')]);
     const state = await this.snapshot();
     const hash = await digest(state);
-    await writeFileAtomically(file, [body, hash, state]);
+    await writeFileAtomically(file, [body, hash, state], 'follow');
     return hash.toString('hex');
   }
 
@@ -357,7 +357,7 @@ export class Trainer {
    */
   async exportAdapter(file: string): Promise<string> {
     const bytes = await settled(this.#native.encodeAdapter(await this.modelHash()));
-    await writeFileAtomically(file, [bytes]);
+    await writeFileAtomically(file, [bytes], 'follow');
     return (await digest(bytes)).toString('hex');
   }
 

@@ -1,6 +1,7 @@
 /** Who may write: a lock that the kernel takes back from a process that ends, however it does. */
 import Database from 'better-sqlite3';
 import { IsoproError } from '../errors.js';
+import { refuseLink } from '../files.js';
 import { sqliteCode } from './schema.js';
 
 /** How long two that ask at the same moment may take to find out which of them has it. */
@@ -24,6 +25,7 @@ export class OwnerLock {
 
   /** Null where a living process has it. @throws IsoproError WRITE_FAILED */
   static take(file: string, settleMs = SETTLE_MS): OwnerLock | null {
+    refuseLink(file);
     let db: Database.Database | undefined;
     try {
       db = new Database(file, { timeout: settleMs });

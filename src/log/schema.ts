@@ -1,7 +1,8 @@
-import { existsSync } from 'node:fs';
+import { existsSync, lstatSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
+import { refuseLink } from '../files.js';
 import { checkStreams, type LogStreams } from './streams.js';
 
 export type Db = Database.Database;
@@ -104,7 +105,8 @@ function configure(db: Db): void {
 /** Creates the file. @throws IsoproError LOG_EXISTS, LOG_WRITE_FAILED, INVALID_ARGUMENT for what are no streams */
 export function createLogFile(path: string, streams: LogStreams): Db {
   const schema = schemaOf(streams);
-  if (path !== ':memory:' && existsSync(path)) throw new IsoproError('LOG_EXISTS', `${path} exists already`);
+  if (path !== ':memory:' && lstatSync(path, { throwIfNoEntry: false }) !== undefined)
+    throw new IsoproError('LOG_EXISTS', `${path} exists already`);
   try {
     const db = new Database(path);
     configure(db);
@@ -137,12 +139,17 @@ export function settleLogFile(path: string): void {
   }
 }
 
+/** Ends of the names of the files that SQLite keeps beside a database. */
+const BESIDE = ['-wal', '-shm', '-journal'] as const;
+
 /**
  * Opens a log. A reader changes nothing in it.
- * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE
+ * @throws IsoproError LOG_NOT_FOUND, LOG_UNREADABLE, WRITE_FAILED for a link where SQLite would write
  */
 export function openLogFile(path: string, mode: 'read' | 'append'): Db {
   if (!existsSync(path)) throw new IsoproError('LOG_NOT_FOUND', `there is no log at ${path}`);
+  // SQLite makes and writes those beside a log also where the log is only read
+  for (const file of [...(mode === 'append' ? [path] : []), ...BESIDE.map((end) => path + end)]) refuseLink(file);
   try {
     const db = new Database(path, { readonly: mode === 'read', fileMustExist: true });
     if (mode === 'append') configure(db);

@@ -267,5 +267,5 @@ export async function registryHtml(registry: Registry, { title, stages = [] }: R
 
 /** @throws IsoproError WRITE_FAILED; as Registry.read */
 export async function writeRegistryPage(registry: Registry, file: string, options: RegistryPage): Promise<void> {
-  await writeFileAtomically(file, [Buffer.from(await registryHtml(registry, options))]);
+  await writeFileAtomically(file, [Buffer.from(await registryHtml(registry, options))], 'follow');
 }

@@ -61,6 +61,6 @@ export async function writeReport(
   const run = readRun(folder, { rollouts: REPORT_ROLLOUTS });
   const integrity = await checkIntegrity(folder, signal === undefined ? {} : { signal });
   const bytes = Buffer.from(reportHtml(run, integrity));
-  await writeFileAtomically(file, [bytes]);
+  await writeFileAtomically(file, [bytes], options.file === undefined ? 'replace' : 'follow');
   return { file, bytes: bytes.length, runId: run.manifest.runId, integrity, rollouts: run.shown.length };
 }

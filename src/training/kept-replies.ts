@@ -167,7 +167,7 @@ export class KeptReplies {
     const bytes = Buffer.from(this.#finished.join(''));
     let file: number | null = null;
     try {
-      file = openSync(this.#file, constants.O_RDWR | constants.O_CREAT, 0o600);
+      file = openSync(this.#file, constants.O_RDWR | constants.O_CREAT | (constants.O_NOFOLLOW ?? 0), 0o600);
       // over what an attempt has left that ended before the log named it
       for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at, this.#bytes + at);
       ftruncateSync(file, this.#bytes + bytes.length);

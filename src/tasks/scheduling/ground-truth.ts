@@ -128,7 +128,7 @@ export class GroundTruthSolver {
     if (this.#folder === undefined) return;
     const temporary = join(this.#folder, `${id}.${randomUUID()}.tmp`);
     try {
-      writeFileSync(temporary, JSON.stringify(truth));
+      writeFileSync(temporary, JSON.stringify(truth), { flag: 'wx' });
       renameSync(temporary, join(this.#folder, `${id}.json`));
     } catch {
       // a full disk costs the cache, not the result

@@ -94,7 +94,7 @@ export async function importDomain(kind: ImportKind, rows: string, out: string, 
     licence: options.licence,
     problems: found.problems.map(({ id: _, ...problem }) => problem),
   };
-  await writeFileAtomically(out, [Buffer.from(`${JSON.stringify(content, null, 1)}\n`)]);
+  await writeFileAtomically(out, [Buffer.from(`${JSON.stringify(content, null, 1)}\n`)], 'follow');
   return { ...found, domain: domainId(out), file: out };
 }
 
