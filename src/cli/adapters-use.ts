@@ -1,8 +1,9 @@
 import { hashFile } from '../engine/adapter.js';
 import { ADAPTER_USERS, prepareAdapter, type AdapterUser } from '../engine/adapter-use.js';
 import { resolveModel } from '../engine/model-files.js';
+import { recordedBase } from './model-to-load.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
-import { baseNameOf, baseSha256Of, nameAdapter } from '../report/named-adapter.js';
+import { baseSha256Of, nameAdapter } from '../report/named-adapter.js';
 import { solvedExamples } from '../report/trained-behind.js';
 import { askedBehind, note as tell, noteOtherBase, sentByClients } from './adapter-notes.js';
 import { asTrained, asTrainedHere, asTrainedOption } from './as-trained.js';
@@ -54,7 +55,7 @@ export const adaptersUseCommand = defineCommand({
     const behind = askedBehind(found, sentByClients(found));
     const before = task !== undefined ? await asTrained(found, task) : behind === null ? [] : await asTrainedHere(found);
     if (before === null) tell(`${behind} Or give --task with the file of the run's task to have them written.`);
-    const name = model ?? baseNameOf(found);
+    const name = model ?? (await recordedBase(found));
     if (name === undefined) throw new UsageError('Give the base model with --model, or a run or a name in the registry.');
     const { path } = await resolveModel(name, { download: false });
     const modelSha256 = baseSha256Of(found);

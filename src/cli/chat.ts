@@ -1,11 +1,11 @@
 import { Conversation } from '../host/conversation.js';
 import { ModelHost } from '../host/model-host.js';
-import { baseNameOf, nameAdapter, requireServable } from '../report/named-adapter.js';
+import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { chat } from './chat-session.js';
 import { askedBehind, note, noteOtherBase } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
-import { GIVE_A_MODEL } from './model-to-load.js';
+import { GIVE_A_MODEL, recordedBase } from './model-to-load.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf, registryOption } from './registry-flags.js';
@@ -38,7 +38,7 @@ export const chatCommand = defineCommand({
       .example('$0 chat --model smollm2-135m --json < questions.txt', 'a line for each line'),
   handler: async (argv) => {
     const found = argv.adapter === undefined ? null : await nameAdapter(argv.adapter, registryOf(argv));
-    const name = argv.model ?? (found === null ? undefined : baseNameOf(found));
+    const name = argv.model ?? (found === null ? undefined : await recordedBase(found));
     if (name === undefined) throw new UsageError(GIVE_A_MODEL);
     if (argv.task !== undefined && argv.system !== undefined)
       throw new UsageError("--task sets what stood before the run's questions: leave out --system.");

@@ -6,6 +6,7 @@ import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { shellWord } from '../shell-word.js';
 import type { AskingOptions } from '../tasks/asking-options.js';
 import type { DataTaskOptions } from '../tasks/data/options.js';
+import { isBuiltIn } from '../tasks/registry.js';
 
 export const flagText = (flags: readonly (readonly [flag: string, value: string | number | undefined])[]): string =>
   flags
@@ -46,7 +47,7 @@ export function taskFlags({
  */
 export function taskHere({ task }: Pick<RunStart, 'task'>): string | null {
   const { id, file } = task;
-  if (file === null) return id;
+  if (file === null) return isBuiltIn(id) ? id : null;
   if (!isOfRows(task) || path.basename(id) !== id) return null;
   return ['.csv', '.jsonl'].map((end) => `${id}${end}`).find((name) => existsSync(name)) ?? null;
 }

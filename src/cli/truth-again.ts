@@ -1,4 +1,5 @@
 /** `truth beliefs` and `truth evaluate`: what is measured and scored of trajectories that are there. */
+import { modelOfRecord } from '../engine/model-files.js';
 import { terminalStyle } from '../report/terminal-style.js';
 import { BELIEF_SYSTEMS } from '../truth-seeking/beliefs/readout.js';
 import { readTruthManifest } from '../truth-seeking/run/folder.js';
@@ -46,13 +47,15 @@ async function again(argv: Flags, needsModel: boolean, options: Omit<AgainOption
   const signal = interruption();
   using screen = new TruthScreen();
   const { predictor: ownPredictor, judge: ownJudge, adapter: _, matmul, ...rest } = config;
-  const [predictor, judge] = [argv.predictor ?? ownPredictor, argv.judge ?? ownJudge];
+  const recorded = async (name: string | undefined): Promise<string | undefined> =>
+    name === undefined || !needsModel ? name : modelOfRecord(name);
+  const [predictor, judge] = [argv.predictor ?? (await recorded(ownPredictor)), argv.judge ?? (await recorded(ownJudge))];
   await using policies = needsModel
     ? await openPolicies(
         {
           ...rest,
           policy: 'local',
-          model: argv.model ?? config.model,
+          model: argv.model ?? (await modelOfRecord(config.model)),
           threads: argv.threads ?? config.threads,
           ...(matmul === undefined || argv.model !== undefined ? {} : { matmul }), // of another model ours may have nothing
           ...(argv.adapter === undefined ? {} : { adapter: argv.adapter }),

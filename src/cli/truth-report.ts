@@ -1,4 +1,5 @@
 import { loadModel } from '../engine/model.js';
+import { modelOfRecord } from '../engine/model-files.js';
 import { requireTarget } from '../files.js';
 import { tokenHeat, type TokenHeat } from '../truth-seeking/analysis/token-heat.js';
 import { tokenEvidence, type TokenEvidence } from '../truth-seeking/analysis/token-level-evidence.js';
@@ -23,7 +24,7 @@ async function measured({ start, state }: TruthRun, { tokens, every, model: name
   if (tokens === 0) return { heat, evidence };
   const { config } = start;
   requireAdapter(config, { model: named, adapter: file });
-  await using model = await loadModel(named ?? config.model, {
+  await using model = await loadModel(named ?? (await modelOfRecord(config.model)), {
     signal,
     ...(config.threads === 0 ? {} : { threads: config.threads, fixedThreads: true }),
     ...(config.contextTokens === undefined ? {} : { contextTokens: config.contextTokens }),

@@ -7,7 +7,8 @@ import { requireFile } from '../files.js';
 import type { DownloadProgress } from './download.js';
 import { hubFileOfTag } from './download-probe.js';
 import { EMBEDDED_MODEL, EMBEDDED_MODEL_FILE, MODEL_ALIASES } from './model-aliases.js';
-import { locateRemote, modelsFolder, taggedModelFile, type RemoteModel } from './model-location.js';
+import { locateRemote, modelsFolder, taggedModelFile, type RemoteModel, type TaggedModel } from './model-location.js';
+import { shellWord } from '../shell-word.js';
 
 export type { DownloadProgress } from './download.js';
 export { homeFolder, modelsFolder } from './model-location.js';
@@ -43,19 +44,50 @@ export async function resolveModel(name: string, options: ResolveModelOptions = 
   if (name === EMBEDDED_MODEL) return { path: fileURLToPath(EMBEDDED_MODEL_FILE), url: null };
   const located = locateRemote(name);
   if (located === null) return { path: await localFile(name), url: null };
+  if (!download) return await inCache(located);
   const remote: RemoteModel =
     'url' in located ? located : taggedModelFile(located, await hubFileOfTag(located.owner, located.repository, located.tag, signal));
   if (!(await isFile(remote.path))) {
-    if (!download) {
-      throw new IsoproError('MODEL_NOT_FOUND', `${name} is not in the cache at ${remote.path}`, {
-        remedy: `Fetch it with \`isopro-native models pull ${name}\`.`,
-      });
-    }
     // Only now: the downloader and its lock are not needed for a model that is there.
     const { downloadModel } = await import('./download.js');
     await downloadModel(remote, { signal, onProgress });
   }
   return { path: remote.path, url: remote.url };
+}
+
+/** Asks no server: of a quantisation that is named by its tag, the one file of the repository that has the tag in its name. */
+async function inCache(located: RemoteModel | TaggedModel): Promise<ResolvedModel> {
+  if ('url' in located && (await isFile(located.path))) return { path: located.path, url: located.url };
+  const folder = path.dirname('url' in located ? located.path : taggedModelFile(located, 'x').path);
+  if (!('url' in located)) {
+    const tag = located.tag.toLowerCase();
+    const named = (await readdir(folder).catch(() => [])).filter((file) => /\.gguf$/i.test(file) && file.toLowerCase().includes(tag));
+    if (named.length === 1) return await inCache(taggedModelFile(located, named[0]!));
+  }
+  throw new IsoproError('MODEL_NOT_FOUND', `${located.name} is not in the cache at ${'url' in located ? located.path : folder}`, {
+    remedy: `Fetch it with \`isopro-native models pull ${shellWord(located.name)}\`.`,
+  });
+}
+
+/**
+ * The name by which a model is loaded that a folder names: a run, a registry. The folder may be a stranger's, so the model is looked up on
+ * this machine, and nothing is fetched.
+ * @throws IsoproError MODEL_NOT_FOUND, INVALID_ARGUMENT
+ */
+export async function modelOfRecord(name: string): Promise<string> {
+  try {
+    // a path of that form names another machine on Windows
+    if (/^[\\/]{2}/.test(name)) throw new IsoproError('MODEL_NOT_FOUND', `${name} is a place on another machine`);
+    const { path: file } = await resolveModel(name, { download: false });
+    const located = locateRemote(name);
+    return located === null || 'url' in located ? name : file; // which file has a tag, only the hub would say
+  } catch (cause) {
+    if (!(cause instanceof IsoproError) || cause.code !== 'MODEL_NOT_FOUND') throw cause;
+    throw new IsoproError('MODEL_NOT_FOUND', `the model ${JSON.stringify(name)}, which the folder names, is not on this machine`, {
+      cause,
+      remedy: 'Nothing is fetched because a folder names it. Where you trust it, name the model with --model.',
+    });
+  }
 }
 
 async function localFile(name: string): Promise<string> {

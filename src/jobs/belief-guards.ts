@@ -9,6 +9,7 @@ import { z } from 'zod';
 import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { writeFileAtomically } from '../engine/atomic-file.js';
 import { loadModel } from '../engine/model.js';
+import { modelOfRecord } from '../engine/model-files.js';
 import { IsoproError } from '../errors.js';
 import { makeFolder, readJson, readText } from '../files.js';
 import type { GatePolicy, TrialInput } from '../gate/index.js';
@@ -254,7 +255,7 @@ export async function measureBeliefs(
     if (differences.length > 0)
       throw new IsoproError('RUN_DIFFERS', `${out} was begun for a gate with other values of ${differences.join(', ')}`);
   } else await writeFileAtomically(file, [Buffer.from(`${JSON.stringify(of, null, 2)}\n`)]);
-  await using model = await loadModel(options.model ?? base.name, {
+  await using model = await loadModel(options.model ?? (await modelOfRecord(base.name)), {
     ...{ fixedThreads: true, ...(threads === 0 ? {} : { threads }), ...(signal && { signal }) },
   });
   for (const side of SIDES) {

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
 import { loadModel, type Model } from '../engine/model.js';
+import { modelOfRecord } from '../engine/model-files.js';
 import { IsoproError } from '../errors.js';
 import { wholeSets } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
@@ -142,7 +143,7 @@ export async function measureVersions(
   const asking = { ...askingOf(sampling), ...(turns === undefined ? {} : { turns }) };
   await using task = await openTask(options.task ?? scenario, asking);
   const problems = await drawProblems(task, draw, options.problems);
-  await using model = await loadModel(options.model ?? newer.record.base.name, {
+  await using model = await loadModel(options.model ?? (await modelOfRecord(newer.record.base.name)), {
     fixedThreads: true,
     ...(options.threads === undefined ? {} : { threads: options.threads }),
     ...(signal === undefined ? {} : { signal }),

@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { localBackend } from '../backends/local.js';
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
-import { IsoproError } from '../errors.js';
 import { evaluationSet, type EvaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePolicies } from '../evaluation/policies.js';
@@ -30,6 +29,7 @@ import { isDataFile } from '../tasks/data/read-rows.js';
 import { askingOf } from '../tasks/asking-options.js';
 import { dataOptionsOf } from '../tasks/data/options.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
+import { isBuiltIn } from '../tasks/registry.js';
 import type { OpenTask } from '../tasks/task.js';
 import { onFiles } from './deliverables.js';
 import { HardFail } from './hard-fail.js';
@@ -94,19 +94,15 @@ export async function openRunTask(
   const none = (reason: string): { readonly task: null; readonly reason: string } => ({ task: null, reason });
   if (start.task.file !== null && file === undefined)
     return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
+  // an id is the run's own word, and whoever opens a task takes a path for one, too
+  if (start.task.file === null && !isBuiltIn(start.task.id)) return none(`no task ${start.task.id} is built in here`);
   if (!sameKernels && isModelCheck(start))
     return none(
       `a model gave the verdicts of ${start.task.id}, and gives the same by the addon of the run on a machine of its class alone`,
     );
-  let task: OpenTask;
-  try {
-    const asked = optionsOf(start, file, options);
-    if (asked === null) return none(`the check of the task ${start.task.id} is of files of its author: name your copy with --check`);
-    task = await openTask(start.task.file === null ? start.task.id : file!, asked);
-  } catch (error) {
-    if (start.task.file === null && error instanceof IsoproError && error.code === 'TASK_UNKNOWN') return none(error.message);
-    throw error;
-  }
+  const asked = optionsOf(start, file, options);
+  if (asked === null) return none(`the check of the task ${start.task.id} is of files of its author: name your copy with --check`);
+  const task = await openTask(start.task.file === null ? start.task.id : file!, asked);
   const sha256 = task.source.kind === 'file' ? task.source.sha256 : null;
   const reason =
     sha256 !== start.task.file

@@ -65,15 +65,18 @@ const start = z.strictObject({
     features: z.array(z.string().max(100)).max(200),
   }),
   model: z.strictObject({ sha256, name: z.string().max(1000), architecture: z.string().max(100), quantisation: z.string().max(100) }),
-  task: z.strictObject({
-    id: z.string().min(1).max(200),
-    version: z.string().min(1).max(200),
-    /**
-     * SHA-256 over a user's task file and everything that it imports (src/tasks/task-bundle.ts; of a task in Python
-     * assets/python/bridge.py; of a data file src/tasks/data/open-data.ts); null for a built-in task, which `code` covers.
-     */
-    file: sha256.nullable(),
-  }),
+  task: z
+    .strictObject({
+      id: z.string().min(1).max(200),
+      version: z.string().min(1).max(200),
+      /**
+       * SHA-256 over a user's task file and everything that it imports (src/tasks/task-bundle.ts; of a task in Python
+       * assets/python/bridge.py; of a data file src/tasks/data/open-data.ts); null for a built-in task, which `code` covers.
+       */
+      file: sha256.nullable(),
+    })
+    // never a path: whoever is told it as the name of a task would run that file
+    .refine(({ id, file }) => file !== null || /^[a-z0-9][\w-]*$/i.test(id), { path: ['id'], message: 'not the name of a built-in task' }),
   sets: z.strictObject({ dev: evaluationSet, test: evaluationSet }),
   /** How held-out accuracy is measured: greedy. */
   evaluation: z.strictObject({

@@ -10,8 +10,8 @@ export interface CliResult {
 
 export const MAIN = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
 
-export async function runCli(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<CliResult> {
-  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } });
+export async function runCli(args: readonly string[], env: NodeJS.ProcessEnv = {}, cwd?: string): Promise<CliResult> {
+  const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env }, cwd });
   let stdout = '';
   let stderr = '';
   child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text));

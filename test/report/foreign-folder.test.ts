@@ -1,11 +1,26 @@
 /** A run folder may come from a stranger: nothing outside of it is written or made, whatever in it is a link, by any command that is given it. */
 import { hash } from 'node:crypto';
-import { cpSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import {
+  cpSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import Database from 'better-sqlite3';
 import { writeFileAtomically } from '../../src/engine/atomic-file.js';
+import { openRunTask } from '../../src/judge/held-out.js';
+import { readManifest } from '../../src/run-folder/manifest.js';
 import { runCli } from '../cli/run-cli.js';
 import { writeRunFolder } from '../models/run-folder.js';
 
@@ -60,6 +75,72 @@ describe('links in the folder of a stranger', () => {
       }
     },
     240_000,
+  );
+});
+
+/** Changes what the folder says of its run. */
+function claim(change: (start: { model: { name: string }; task: { id: string; file: string | null } }) => void): void {
+  const manifest = JSON.parse(readFileSync(at('strangers/manifest.json'), 'utf8')) as { start: Parameters<typeof change>[0] };
+  change(manifest.start);
+  writeFileSync(at('strangers/manifest.json'), JSON.stringify(manifest));
+}
+
+describe('names in the folder of a stranger', () => {
+  test.each([
+    'smollm2-135m',
+    'hf:someone/something:Q8_0',
+    'hf:someone/something/m.gguf#branch',
+    'HTTP://HOST/m.gguf',
+    'http://HOST/a-00001-of-00002.gguf?x=1',
+    '//HOST/share/m.gguf',
+  ])('the model %s is looked up here, and no server is asked', async (name) => {
+    const asked: string[] = [];
+    const server = createServer((request, response) => {
+      asked.push(String(request.url));
+      response.end('GGUF');
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const host = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+    claim(({ model }) => (model.name = name.replace('HOST', host)));
+    const env = { ISOPRO_HOME: at('empty-home'), HF_ENDPOINT: `http://${host}/` };
+    const commands = [
+      ['generate', '--adapter', at('strangers'), '--prompt', 'x'],
+      ['chat', '--adapter', at('strangers')],
+      ['eval', '--adapter', at('strangers'), '--per-tier', '1'],
+      ['adapters', 'use', at('strangers'), '--for', 'ollama', '--out', at('own/out')],
+    ];
+    for (const { code, stderr } of await Promise.all(commands.map((args) => runCli(args, env)))) {
+      expect(stderr).toMatch(/^error MODEL_NOT_FOUND: the model .*, which the folder names, is not on this machine/);
+      expect(stderr.replaceAll(/\s+/g, ' ')).toContain('name the model with --model');
+      expect(code).toBe(1);
+    }
+    expect(asked).toEqual([]);
+    server.close();
+  });
+
+  test.each(['evil.mjs', './evil.mjs', 'python:evil.py', '/tmp/evil.js', 'a/b', '..', 'rows.jsonl'])(
+    'a built-in task called %s is none: nothing of that name is run',
+    async (id) => {
+      const name = id.replace('/tmp/', `${at('strangers')}/`);
+      writeFileSync(
+        at('strangers/evil.mjs'),
+        `import { writeFileSync } from 'node:fs'; writeFileSync(${JSON.stringify(at('own/ran'))}, '');`,
+      );
+      cpSync(at('strangers/evil.mjs'), at('strangers/evil.js'));
+      writeFileSync(at('strangers/evil.py'), `open(${JSON.stringify(at('own/ran'))}, 'w')`);
+      claim(({ task }) => ([task.id, task.file] = [name, null]));
+      const runs = [['judge'], ['adapters', 'use', '--for', 'ollama', '--out', at('own/out')], ['chat', '--adapter']];
+      const replies = runs.map((args) => runCli([...args, at('strangers')], { ISOPRO_HOME: at('home') }, at('strangers')));
+      const [judged, ...others] = await Promise.all(replies);
+      expect(judged!.code).toBe(4);
+      for (const { stderr } of others) expect(stderr).toMatch(/^error RUN_MANIFEST_INVALID: /);
+      const { start } = readManifest(at('run'));
+      expect(await openRunTask({ ...start, task: { ...start.task, id: name, file: null } }, undefined)).toMatchObject({
+        task: null,
+        reason: expect.stringContaining('is built in here') as never,
+      });
+      expect(existsSync(at('own/ran'))).toBe(false);
+    },
   );
 });
 
