@@ -2,7 +2,8 @@
 import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import type { FoundAdapter } from '../report/find-adapter.js';
-import { label, visible } from '../report/hostile-text.js';
+import { label } from '../report/hostile-text.js';
+import { visible } from '../visible.js';
 import { namedBaseSha256, type NamedAdapter } from '../report/named-adapter.js';
 import { trainedBehind } from '../report/trained-behind.js';
 import { isDataFile } from '../tasks/data/read-rows.js';

@@ -1,9 +1,10 @@
 /** The dialogue of `chat`: lines of the user in, replies out as they are sampled. */
+import { jsonText } from './output.js';
 import { createInterface } from 'node:readline';
 import { Writable, type Readable } from 'node:stream';
 import { IsoproError } from '../errors.js';
 import type { Conversation } from '../host/conversation.js';
-import { visible } from '../report/hostile-text.js';
+import { visible } from '../visible.js';
 
 export interface ChatStreams {
   readonly input: Readable;
@@ -98,7 +99,7 @@ async function answer(
   const shown = (text: string): string => (terminal ? visible(text) : text);
   let text = '';
   const end = (finish: string, note: string): void => {
-    if (json) output.write(`${JSON.stringify({ prompt, text, finish })}\n`);
+    if (json) output.write(`${jsonText({ prompt, text, finish })}\n`);
     else output.write(terminal && note !== '' ? `\n(${note})\n` : '\n');
   };
   const stream = conversation.reply(prompt, { signal });

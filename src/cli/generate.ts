@@ -5,14 +5,14 @@ import { readJson, readLines, readText } from '../files.js';
 import { ModelHost } from '../host/model-host.js';
 import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
-import { visible } from '../report/hostile-text.js';
+import { visible } from '../visible.js';
 import { askedBehind, note, noteOtherBase } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { modelToLoad } from './model-to-load.js';
 import { Progress } from './progress.js';
-import { interruption, printJsonLine, UsageError, write } from './output.js';
+import { interruption, jsonText, printJsonLine, UsageError, write } from './output.js';
 import { registryOf, registryOption } from './registry-flags.js';
 
 export const generateCommand = defineCommand({
@@ -142,9 +142,7 @@ export const generateCommand = defineCommand({
       });
       for await (const rollout of rollouts) {
         progress.clear();
-        await write(
-          readable ? readableText(rollout, argv.prompt?.length === 1 && argv.samples === 1) : `${JSON.stringify(jsonOf(rollout))}\n`,
-        );
+        await write(readable ? readableText(rollout, argv.prompt?.length === 1 && argv.samples === 1) : `${jsonText(jsonOf(rollout))}\n`);
       }
       progress.finish();
     } finally {
@@ -157,7 +155,7 @@ export const generateCommand = defineCommand({
 async function streamAnswer(stream: AsyncGenerator<TokenEvent, HostReply, undefined>, json: boolean): Promise<void> {
   for (;;) {
     const next = await stream.next();
-    if (next.done === true) return await write(json ? `${JSON.stringify(next.value)}\n` : '\n');
+    if (next.done === true) return await write(json ? `${jsonText(next.value)}\n` : '\n');
     if (json) printJsonLine(next.value);
     else await write(process.stdout.isTTY ? visible(next.value.text) : next.value.text);
   }

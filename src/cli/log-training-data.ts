@@ -7,7 +7,7 @@ import { readManifest } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { RUN_STREAMS } from '../run-folder/streams.js';
 import { defineCommand } from './command.js';
-import { printNote, UsageError, write } from './output.js';
+import { jsonText, printNote, UsageError, write } from './output.js';
 import { checkOption } from './tasks-generate.js';
 
 export const logTrainingDataCommand = defineCommand({
@@ -71,7 +71,7 @@ async function writeRows(
     const options = { runId, task, style: start.evaluation.style, filter, rolledBack, onLeftOut };
     let rows = 0;
     for await (const row of trainingRows(reader.records({ stream: 'rollouts' }), options)) {
-      await write(`${JSON.stringify(row)}\n`);
+      await write(`${jsonText(row)}\n`);
       rows++;
     }
     return { rows, leftOut };

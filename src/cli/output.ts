@@ -3,32 +3,43 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { IsoproError } from '../errors.js';
 import { unreadable, unwritable } from '../files.js';
-import { visible } from '../report/hostile-text.js';
-import { fitted, painted, terminalStyle, wrapped } from '../report/terminal-style.js';
+import { visible } from '../visible.js';
+import { fitted, painted, screened, terminalStyle, wrapped } from '../report/terminal-style.js';
+
+/** What JSON leaves as it is of what `visible` shows: UTF-16 code units, so that a pair of them stays a pair of escapes. */
+const UNSEEN = /[\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udc7f]/g;
 
 /** Wrong flags or arguments: exit code 2, no stack. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
+/** The same value in characters that steer no terminal: whoever reads it as JSON gets the text itself. */
+export const jsonText = (value: unknown, indent?: number): string =>
+  JSON.stringify(value, null, indent).replace(UNSEEN, (units) =>
+    Array.from({ length: units.length }, (_, i) => `\\u${units.charCodeAt(i).toString(16).padStart(4, '0')}`).join(''),
+  );
+
 /** Prints one JSON document on stdout. */
 export function printJson(value: unknown): void {
-  process.stdout.write(`${JSON.stringify(value, null, 2)}\n`);
+  process.stdout.write(`${jsonText(value, 2)}\n`);
 }
 
 /** Prints one line of a JSONL list on stdout. */
 export function printJsonLine(value: unknown): void {
-  process.stdout.write(`${JSON.stringify(value)}\n`);
+  process.stdout.write(`${jsonText(value)}\n`);
 }
 
-/** Prints what a person reads on stdout, fitted to its terminal. */
+/** Prints what a person reads on stdout, fitted to its terminal. Of control characters it lets our own colours through. */
 export function print(text: string): void {
-  process.stdout.write(fitted(text, terminalStyle(process.stdout)));
+  const style = terminalStyle(process.stdout);
+  process.stdout.write(fitted(screened(text, style), style));
 }
 
 /** The same on stderr: what goes on, and what is worth knowing beside a result. */
 export function printNote(text: string): void {
-  process.stderr.write(fitted(text, terminalStyle(process.stderr)));
+  const style = terminalStyle(process.stderr);
+  process.stderr.write(fitted(screened(text, style), style));
 }
 
 /** Prints on stdout and waits where its reader is slower: what is printed without end is not kept in memory. */
@@ -73,12 +84,12 @@ const withPages = (remedy: string): string =>
 export function reportFailure(failure: unknown, json: boolean, command?: string): number {
   const error = asFileError(failure);
   if (error instanceof UsageError) {
-    if (json) process.stderr.write(`${JSON.stringify({ error: { code: 'USAGE', message: error.message } })}\n`);
-    else process.stderr.write(`${error.message}\nSee isopro-native ${command === undefined ? '' : `${command} `}--help.\n`);
+    if (json) process.stderr.write(`${jsonText({ error: { code: 'USAGE', message: error.message } })}\n`);
+    else process.stderr.write(`${visible(error.message)}\nSee isopro-native ${command === undefined ? '' : `${command} `}--help.\n`);
     return 2;
   }
   if (error instanceof IsoproError) {
-    if (json) process.stderr.write(`${JSON.stringify({ error })}\n`);
+    if (json) process.stderr.write(`${jsonText({ error })}\n`);
     else {
       const style = terminalStyle(process.stderr);
       const [what, remedy] = [`error ${error.code}: ${visible(error.message)}`, `  what to do: ${visible(withPages(error.remedy))}`];
@@ -87,7 +98,7 @@ export function reportFailure(failure: unknown, json: boolean, command?: string)
     return error.code === 'ABORTED' ? 130 : 1;
   }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-  if (json) process.stderr.write(`${JSON.stringify({ error: { code: 'NATIVE_FAILURE', message: text } })}\n`);
+  if (json) process.stderr.write(`${jsonText({ error: { code: 'NATIVE_FAILURE', message: text } })}\n`);
   else process.stderr.write(`unexpected failure, please report it:\n${visible(text)}\n`);
   return 1;
 }

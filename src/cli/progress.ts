@@ -1,3 +1,4 @@
+import { visible } from '../visible.js';
 import { columnsOf } from '../report/terminal-style.js';
 import { tellProgress } from './job-channel.js';
 import { formatBytes, formatDuration, formatNumber } from './quantities.js';
@@ -50,7 +51,7 @@ export class Progress {
   #finished = false;
 
   constructor(options: ProgressOptions) {
-    this.#label = options.label;
+    this.#label = visible(options.label);
     this.#unit = options.unit;
     this.#total = options.total;
     this.#stream = options.stream ?? process.stderr;
@@ -64,7 +65,7 @@ export class Progress {
   begin(note: string): void {
     if (!this.#redraws || this.#finished) return;
     const columns = columnsOf(this.#stream) - ECHO;
-    const text = `${this.#label}  ${note}`;
+    const text = `${this.#label}  ${visible(note)}`;
     this.#stream.write(`\r${text.length <= columns ? text : `${text.slice(0, columns - 1)}…`}\x1b[K`);
     this.#shown = true;
   }
@@ -75,7 +76,7 @@ export class Progress {
     this.#done = done;
     this.#first ??= done;
     if (more.total !== undefined) this.#total = more.total;
-    if (more.note !== undefined) this.#note = more.note;
+    if (more.note !== undefined) this.#note = visible(more.note);
     tellProgress({ stage: this.#label, done, total: this.#total ?? 0, unit: this.#unit });
     const now = this.#now();
     if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_LINE_MS)) return;

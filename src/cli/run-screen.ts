@@ -1,6 +1,6 @@
 /** What a person sees of a run while it goes on: one screen on a terminal, plain lines elsewhere. Always on stderr. */
 import path from 'node:path';
-import { columnsOf, length, painted, terminalStyle, wrapped, type Paint } from '../report/terminal-style.js';
+import { columnsOf, length, type Paint, painted, screened, terminalStyle, wrapped } from '../report/terminal-style.js';
 import { leftOut, nothingAccepted, type HowAsked } from '../report/failures.js';
 import type { MonitorReport } from '../training/monitor-session.js';
 import type { BegunRun, IterationReport, RunHooks, RunProgress, Stage } from '../training/hooks.js';
@@ -117,7 +117,7 @@ export class RunScreen implements RunHooks {
     if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
     this.#lastShown = now;
     if (this.#redraws) this.#draw(this.#screen(now));
-    else this.#stream.write(`${this.#clock(now)}  ${this.#fetched.text}\n`);
+    else this.#print(`${this.#clock(now)}  ${this.#fetched.text}`);
   };
 
   readonly onBegin = ({ settings, folder, resumedAfter, resumedFrom, spentSeconds }: BegunRun): void => {
@@ -144,7 +144,7 @@ export class RunScreen implements RunHooks {
     if (before?.stage !== progress.stage || before.iteration !== progress.iteration) {
       this.#stageStart = now;
       this.#lastShown = this.#redraws ? -Infinity : now;
-      if (!this.#redraws && progress.stage !== 'layers') this.#stream.write(`${this.#clock(now)}  ${this.#heading(progress)}\n`);
+      if (!this.#redraws && progress.stage !== 'layers') this.#print(`${this.#clock(now)}  ${this.#heading(progress)}`);
     }
     this.#progress = progress;
     this.#time.take(progress, now);
@@ -156,7 +156,7 @@ export class RunScreen implements RunHooks {
     if (!isSampled(progress) && now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
     this.#lastShown = now;
     if (this.#redraws) this.#draw(this.#screen(now));
-    else this.#stream.write(`${this.#clock(now)}    ${this.#amount(progress)}, ${this.#rates().join(', ')}${this.#left(now, ', ')}\n`);
+    else this.#print(`${this.#clock(now)}    ${this.#amount(progress)}, ${this.#rates().join(', ')}${this.#left(now, ', ')}`);
   };
 
   readonly onIteration = (report: IterationReport, failures: Failures): void => {
@@ -194,7 +194,7 @@ export class RunScreen implements RunHooks {
     if (method !== this.#method) {
       this.#method = method;
       this.#stageStart = this.#lastShown = now;
-      if (!this.#redraws) this.#stream.write(`${this.#clock(now)}  ${method}, ${total} answers\n`);
+      if (!this.#redraws) this.#print(`${this.#clock(now)}  ${method}, ${total} answers`);
     }
     if (now - this.#lastShown < (this.#redraws ? REDRAW_MS : PLAIN_MS)) return;
     this.#lastShown = now;
@@ -203,14 +203,14 @@ export class RunScreen implements RunHooks {
     if (this.#redraws) {
       this.#methodLines = flowed('', line.split(/(?<=,) /), this.#columns(), ' ');
       this.#draw([...this.#head(now, ''), ...this.#methodLines]);
-    } else this.#stream.write(`${this.#clock(now)}    ${line}\n`);
+    } else this.#print(`${this.#clock(now)}    ${line}`);
   };
 
   /** Prints a line for good. */
   say(line: string, paint: Paint | null = null): void {
     this.clear();
     const style = terminalStyle(this.#stream);
-    this.#stream.write(`${painted(wrapped(`${this.#clock(this.#now())}  ${line}`, style, 2), paint, style)}\n`);
+    this.#print(painted(wrapped(`${this.#clock(this.#now())}  ${line}`, style, 2), paint, style));
   }
 
   /** Takes the screen away; lines that were printed for good stay, and so does what the terminal echoed of Ctrl-C nowhere. */
@@ -310,9 +310,14 @@ export class RunScreen implements RunHooks {
     ];
   }
 
+  #print(line: string): void {
+    this.#stream.write(`${screened(line, terminalStyle(this.#stream))}\n`);
+  }
+
   #draw(lines: readonly string[]): void {
     if (this.#ended) return;
-    const text = lines.map((line) => `${line}\x1b[K\n`).join('');
+    const style = terminalStyle(this.#stream);
+    const text = lines.map((line) => `${screened(line, style).replace(/\s/g, ' ')}\x1b[K\n`).join('');
     this.#stream.write(`${this.#lines > 0 ? `\r\x1b[${this.#lines}A` : ''}${text}\x1b[J`);
     this.#lines = lines.length;
   }

@@ -1,3 +1,4 @@
+import { visible } from '../visible.js';
 import { deriveSeed } from '../random.js';
 import { SET_NAMES, type SetName } from '../tasks/frozen-sets.js';
 import { CHECK_HELP } from '../tasks/data/check.js';
@@ -9,7 +10,7 @@ import { setProblems } from '../tasks/set-problems.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
 import { defineCommand } from './command.js';
-import { UsageError, write } from './output.js';
+import { jsonText, UsageError, write } from './output.js';
 
 /** The flags that several `tasks` commands share. */
 export const taskOption = {
@@ -109,7 +110,7 @@ export const tasksGenerateCommand = defineCommand({
       if (examples === null) throw new UsageError(`${task.id} has no solved examples; leave --few-shot out`);
       const messages = [...examples, ...(await task.prompt(problem, style))];
       const texts = messages.map(({ role, content }) => (messages.length === 1 ? content : `[${role}]\n${content}`));
-      await write(json ? `${JSON.stringify({ problem, messages })}\n` : `${problem.tier} ${problem.id}\n\n${texts.join('\n\n')}\n\n`);
+      await write(json ? `${jsonText({ problem, messages })}\n` : visible(`${problem.tier} ${problem.id}\n\n${texts.join('\n\n')}\n\n`));
     }
   },
 });

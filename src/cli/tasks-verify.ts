@@ -3,7 +3,7 @@ import { summarise, type Outcome } from '../statistics/index.js';
 import { openTask } from '../tasks/open-task.js';
 import { verifyRecords } from '../tasks/verify-records.js';
 import { defineCommand } from './command.js';
-import { print, write } from './output.js';
+import { jsonText, print, write } from './output.js';
 import { askingFlags, openedWith, taskOption } from './tasks-generate.js';
 
 const percent = (fraction: number): string => (100 * fraction).toFixed(1);
@@ -31,7 +31,7 @@ export const tasksVerifyCommand = defineCommand({
         process.exitCode = 1;
         unjudged++;
       } else outcomes.push({ tier: record.tier, kind: record.kind });
-      if (json) await write(`${JSON.stringify(record)}\n`);
+      if (json) await write(`${jsonText(record)}\n`);
       else if ('error' in record) print(`error ${record.error.code}: ${record.error.message}\n`);
       else {
         const grades = Object.entries(record.grades ?? {}).map(([name, kind]) => `${name} ${kind}`);

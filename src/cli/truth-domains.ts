@@ -1,4 +1,4 @@
-import { visible } from '../report/hostile-text.js';
+import { visible } from '../visible.js';
 import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { digestOf, parts } from '../truth-seeking/domains/domain.js';
 import { DOMAINS } from '../truth-seeking/domains/index.js';

@@ -1,4 +1,5 @@
 /** How wide a terminal is, whether it has colour, and what colours say. */
+import { visible } from '../visible.js';
 
 export interface TerminalStyle {
   /** Columns; tables are wrapped or shortened to it. */
@@ -27,6 +28,17 @@ export type Paint = keyof typeof PAINTS;
 
 export const painted = (text: string, paint: Paint | null, { color }: Pick<TerminalStyle, 'color'>): string =>
   color && paint !== null && text !== '' ? `\u001b[${PAINTS[paint]}m${text}\u001b[0m` : text;
+
+const OWN_PAINTS = new RegExp(`(\\u001b\\[(?:${[0, ...Object.values(PAINTS)].join('|')})m)`);
+
+/** A text for a screen: of what steers one, only the colours of `painted` are left, and none without colour. */
+export const screened = (text: string, { color }: Pick<TerminalStyle, 'color'>): string =>
+  color
+    ? text
+        .split(OWN_PAINTS)
+        .map((part, i) => (i % 2 === 1 ? part : visible(part)))
+        .join('')
+    : visible(text);
 
 /** Columns that a text takes, colours aside. */
 export const length = (text: string): number => [...text.replace(/\u001b\[[0-9;]*m/g, '')].length;

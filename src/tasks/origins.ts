@@ -1,4 +1,5 @@
 /** Where in a user's files an exception came from: what runs is a bundle of them (`task-bundle.ts`). */
+import { visible } from '../visible.js';
 import { SourceMap, type SourceMapPayload } from 'node:module';
 
 /** A place in the bundle, as V8 names it: line and column from 1. */
@@ -35,6 +36,7 @@ export class Origins {
     const place = this.placeOf(error);
     if (place === null || this.#told.has(place)) return;
     this.#told.add(place);
-    process.stderr.write(`${place}: ${member} threw ${wordsOf(error).slice(0, 500)} (further ones from this line are not shown)\n`);
+    const said = visible(`${place}: ${member} threw ${wordsOf(error).slice(0, 500)}`);
+    process.stderr.write(`${said} (further ones from this line are not shown)\n`);
   }
 }

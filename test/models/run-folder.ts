@@ -87,7 +87,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
   const setSha = { dev: sha(canonicalJson(sets.dev.map(([id]) => id))), test: sha(canonicalJson(sets.test.map(([id]) => id))) };
   const identity = (set: 'dev' | 'test'): RunStart['sets']['dev'] => ({
     origin: 'generated',
-    file: null,
+    file: /^[a-z0-9][\w-]*$/i.test(names.task ?? 'scheduling') ? null : 'f1'.repeat(32),
     perTier: problems,
     problems: sets[set].length,
     sha256: setSha[set],
@@ -96,7 +96,11 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
     code: { version: '0.1.0', javascript: '34'.repeat(32), addon: '33'.repeat(32) },
     machine: { platform: 'linux', arch: 'x64', llamaRelease: 'b1', features: ['AVX2=1'] },
     model: { sha256: '44'.repeat(32), name: names.model ?? 'tiny', architecture: 'qwen2', quantisation: 'Q8_0' },
-    task: { id: names.task ?? 'scheduling', version: '1', file: null },
+    task: {
+      id: names.task ?? 'scheduling',
+      version: '1',
+      file: /^[a-z0-9][\w-]*$/i.test(names.task ?? 'scheduling') ? null : 'f1'.repeat(32),
+    },
     sets: { dev: identity('dev'), test: identity('test') },
     evaluation: { style: 'cot', maxTokens: 64, maxSequences: 8, contextTokens: 4096, threads: 1, rendererId: '55'.repeat(32) },
     rules: DEFAULT_RULES,

@@ -1,7 +1,8 @@
 /** Rollouts of a run, found by what they say and by what was said of them. Each call reads the log's stream once. */
 import { IsoproError } from '../../errors.js';
 import { LogReader } from '../../log/read.js';
-import { label, visible } from '../../report/hostile-text.js';
+import { label } from '../../report/hostile-text.js';
+import { visible } from '../../visible.js';
 import { devReply } from '../../run-folder/evaluation-records.js';
 import { runPaths } from '../../run-folder/paths.js';
 import { devEvaluations, type RunRecord } from '../../run-folder/read-run.js';

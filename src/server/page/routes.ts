@@ -10,7 +10,7 @@ import { IsoproError, type ErrorCode } from '../../errors.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import type { Registry } from '../../registry/index.js';
 import { requireAlias } from '../../registry/names.js';
-import { visible } from '../../report/hostile-text.js';
+import { visible } from '../../visible.js';
 import { RequestFailure, type FailureType } from '../failures.js';
 import type { JobsOfRuns } from '../jobs/index.js';
 import { addPageFiles, readPage } from './files.js';
