@@ -1,7 +1,8 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { valueOf } from '../dictionary.js';
-import { IsoproError } from '../errors.js';
+import { abortError, IsoproError } from '../errors.js';
 import { isRunId, originOf, parseCheckpoint, type SignedCheckpoint } from './checkpoint.js';
 import { LeafHasher } from './leaf.js';
 import { consistencyProof, inclusionProof, rootOf, verifyConsistency, verifyInclusion } from './merkle.js';
@@ -78,6 +79,31 @@ export function isUnbegun(path: string, streams: LogStreams): boolean {
   }
 }
 
+/** Records [from, until). */
+interface Range {
+  readonly from: number;
+  readonly until: number;
+}
+
+/** Milliseconds of reading between two turns of the event loop. */
+const TURN = 20;
+
+/**
+ * The same records, with a turn of the event loop every few milliseconds: a log of a stranger's may be long, and whoever reads it hears
+ * Ctrl-C. @throws IsoproError ABORTED
+ */
+export async function* inTurns<T>(records: Iterable<T>, signal?: AbortSignal): AsyncGenerator<T> {
+  let since = performance.now();
+  for (const record of records) {
+    if (performance.now() - since > TURN) {
+      await nextTurn();
+      if (signal?.aborted === true) throw abortError('reading the log was cancelled', signal);
+      since = performance.now();
+    }
+    yield record;
+  }
+}
+
 /**
  * Reads a log, changing nothing. Reading proves nothing: verify first.
  */
@@ -120,15 +146,19 @@ export class LogReader<Name extends string = string> {
 
   /** Records in order, one at a time. The reader can do nothing else while they are read. */
   *records(options: ReadOptions<Name> = {}): Generator<LogRecord<Name>, void> {
-    const table = options.abandoned === true ? 'log' : 'live';
     const filter = options.stream === undefined ? '' : `AND stream = ${this.#streams.codes[options.stream]}`;
     try {
+      const abandoned = options.abandoned === true ? [] : this.#abandoned();
+      const { control } = this.#streams.codes;
+      let next = 0;
       const rows = this.#db
-        .prepare(`SELECT gseq, stream, sseq, ts_us, CAST(payload AS TEXT) FROM ${table} WHERE gseq >= ? ${filter} ORDER BY gseq`)
+        .prepare(`SELECT gseq, stream, sseq, ts_us, CAST(payload AS TEXT) FROM log WHERE gseq >= ? ${filter} ORDER BY gseq`)
         .raw();
       for (const [gseq, code, sseq, timeUs, payload] of rows.iterate(options.from ?? 0) as IterableIterator<
         [number, number, number, number, string]
       >) {
+        while (next < abandoned.length && abandoned[next]!.until <= gseq) next++;
+        if (code !== control && next < abandoned.length && abandoned[next]!.from <= gseq) continue;
         const stream = this.#names.get(code);
         if (stream === undefined) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} is of no known stream`);
         if (!Number.isSafeInteger(timeUs)) throw new IsoproError('LOG_UNREADABLE', `record ${gseq} has a time that is none`);
@@ -137,6 +167,30 @@ export class LogReader<Name extends string = string> {
     } catch (error) {
       throw asLogError(error, this.#path);
     }
+  }
+
+  /**
+   * What interrupted iterations left behind, ascending and apart: each resume record abandons what lies between the record that it names
+   * and itself, control records excepted. The view `live` says the same for whoever reads the file with SQL; its time grows with the
+   * number of resumes times that of the records, and both are a stranger's to choose.
+   */
+  #abandoned(): Range[] {
+    const rows = this.#db
+      .prepare('SELECT gseq, CAST(payload AS TEXT) FROM log WHERE stream = ? ORDER BY gseq')
+      .raw()
+      .iterate(this.#streams.codes.control) as IterableIterator<[number, string]>;
+    const ranges: Range[] = [];
+    for (const [gseq, payload] of rows) {
+      const { kind, abandonedFrom: from } = decodePayload(payload);
+      if (kind !== 'resume' || typeof from !== 'number' || !(from < gseq)) continue;
+      let first = from;
+      for (let last = ranges.at(-1); last !== undefined && last.until >= first; last = ranges.at(-1)) {
+        first = Math.min(first, last.from);
+        ranges.pop();
+      }
+      ranges.push({ from: first, until: gseq });
+    }
+    return ranges;
   }
 
   /** The stored heads, ascending. @throws IsoproError CHECKPOINT_INVALID */
