@@ -5,7 +5,7 @@ import type { Model } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
 import { IsoproError, type ErrorCode } from '../errors.js';
 import { probeBatch } from '../evaluation/probe.js';
-import type { LogReader, LogRecord } from '../log/read.js';
+import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
 import { readManifest, startDigests, type RunManifest, type RunStart } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
 import { adapterTargets, submission, type AdapterTargets, type Submission } from '../run-folder/course-records.js';
@@ -71,6 +71,7 @@ export async function checkSubmission(
   reader: LogReader,
   records: readonly LogRecord[],
   { manifest, adapter }: Deliverables,
+  signal?: AbortSignal,
 ): Promise<{ readonly submitted: Submission; readonly nonce: string }> {
   const fail = (what: string): never => {
     throw new HardFail('deliverables_as_submitted', what);
@@ -89,7 +90,7 @@ export async function checkSubmission(
     return fail('the nonce was never asked for, so nothing shows that the adapter was fixed before the probe was known');
   // also what a resume abandoned: who has seen the nonce may not submit anew
   let before: LogRecord | undefined;
-  for (const record of reader.records({ stream: 'metrics', abandoned: true }))
+  for await (const record of inTurns(reader.records({ stream: 'metrics', abandoned: true }), signal))
     if (record.gseq < revealed.size && record.payload.kind === 'submission') before = record;
   if (before === undefined || before.payload.adapter !== submitted.adapter)
     return fail('the adapter was submitted after the nonce had been told');

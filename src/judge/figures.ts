@@ -3,7 +3,7 @@ import { ALGORITHM_IDS, algorithmOf } from '../algorithms/index.js';
 import { ACCEPTANCES } from '../algorithms/algorithm.js';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import type { LogPayload } from '../log/payload.js';
-import type { LogReader, LogRecord } from '../log/read.js';
+import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
 import { gate } from '../run-folder/course-records.js';
 import { heldOut, iterationReport, policies, type HeldOut, type Policies } from '../run-folder/evaluation-records.js';
 import { iterationForm } from '../run-folder/monitor-records.js';
@@ -130,7 +130,7 @@ function checkReference(
  * @param written the settings that the run started with, of either version
  * @throws HardFail, IsoproError LOG_UNREADABLE
  */
-export function checkFigures(reader: LogReader, written: unknown): CheckedFigures {
+export async function checkFigures(reader: LogReader, written: unknown, signal?: AbortSignal): Promise<CheckedFigures> {
   const tally = new RolloutTally();
   const parsedSettings = settings.safeParse(byPart(written));
   const configured = parsedSettings.success
@@ -154,7 +154,7 @@ export function checkFigures(reader: LogReader, written: unknown): CheckedFigure
   let named: Read<Policies> | null = null;
   let rollouts = 0;
   const parse = <T>(form: z.ZodType<T>, record: LogRecord): T => readRecord(form, record, fail);
-  for (const record of reader.records()) {
+  for await (const record of inTurns(reader.records(), signal)) {
     const { gseq, stream, payload } = record;
     if (stream === 'rollouts' && payload.kind === 'rollout') {
       const taken = parse(takenRollout, record);

@@ -1,7 +1,7 @@
 import type { Adapter } from '../engine/adapter.js';
 import type { Model } from '../engine/model.js';
 import { FORGETTING_TEXTS, forgettingTexts, measureForgetting, type ForgettingOptions } from '../evaluation/forgetting.js';
-import type { LogReader } from '../log/read.js';
+import { inTurns, type LogReader } from '../log/read.js';
 import { loggedForgetting } from '../run-folder/derived.js';
 import { forgetting, type ForgettingRecord } from '../run-folder/evaluation-records.js';
 import { restraintFault, type Restraint } from '../evaluation/restraint.js';
@@ -41,17 +41,18 @@ export interface ForgettingClaim {
  * The run's own measurement; null where it was to make none.
  * @throws HardFail where it is not one, though the settings promise it, or of another adapter or other texts
  */
-export function readForgettingClaim(
+export async function readForgettingClaim(
   reader: LogReader,
   start: Pick<RunStart, 'settings'>,
   { adapter, restraint }: Pick<Submission, 'adapter' | 'restraint'>,
-): ForgettingClaim | null {
+  signal?: AbortSignal,
+): Promise<ForgettingClaim | null> {
   const { forgetting: prompts = 0, maxForgetting } = readWrittenSettings(start.settings).evaluation;
   const limit = prompts === 0 || adapter === null ? undefined : maxForgetting;
   if (restraint?.limit !== limit)
     fail(`the limit to what may be forgotten is ${limit ?? 'none'}, and the submission says ${restraint?.limit ?? 'none'}`);
   const claims: ForgettingRecord[] = [];
-  for (const record of reader.records({ stream: 'evaluations' }))
+  for await (const record of inTurns(reader.records({ stream: 'evaluations' }), signal))
     if (record.payload.kind === 'forgetting') claims.push(readRecord(forgetting, record, fail));
   if (prompts === 0 && claims.length === 0) return null;
   const [claim] = claims;

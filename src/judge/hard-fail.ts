@@ -1,5 +1,5 @@
 /**
- * The judge's steps by their numbers (env_rl.md §3.1; 12 and 13 are our own), in the order in which they run (§8.3; the ticket is read from
+ * The judge's steps by their numbers (env_rl.md §3.1; 12 to 15 are our own), in the order in which they run (§8.3; the ticket is read from
  * a log that holds).
  */
 export const STEPS = [
@@ -12,8 +12,10 @@ export const STEPS = [
   { step: 3, name: 'adapter_loads', kind: 'hard_fail_gate' },
   { step: 4, name: 'run_config_consistency', kind: 'hard_fail_gate' },
   { step: 13, name: 'rollout_verification', kind: 'hard_fail_gate' },
+  { step: 14, name: 'course_verification', kind: 'hard_fail_gate' },
   { step: 6, name: 'architecture_replay', kind: 'hard_fail_gate' },
   { step: 7, name: 'live_diagnostic_sanity', kind: 'hard_fail_gate' },
+  { step: 15, name: 'rollout_resampling', kind: 'hard_fail_gate' },
   { step: 8, name: 'rule_coverage_audit', kind: 'process_only' },
   { step: 9, name: 'decision_defensibility', kind: 'process_only' },
   { step: 10, name: 'test_set_evaluation', kind: 'scoring' },

@@ -5,7 +5,7 @@ import type { Model } from '../engine/model.js';
 import { evaluationSet, type EvaluationSet } from '../evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../evaluation/greedy.js';
 import { evaluatePolicies } from '../evaluation/policies.js';
-import type { LogReader } from '../log/read.js';
+import { inTurns, type LogReader } from '../log/read.js';
 import { isSameTask, type RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { failuresLogged, verdictsOf, type Failures } from '../run-folder/derived.js';
@@ -33,11 +33,9 @@ import { isBuiltIn } from '../tasks/registry.js';
 import type { OpenTask } from '../tasks/task.js';
 import { onFiles } from './deliverables.js';
 import { HardFail } from './hard-fail.js';
+import { claimP, isRefuted, mostUndecided, type Differences } from './refutation.js';
 
 /** Step 10: held-out accuracy measured again with the shared evaluator, beside what the run claims. */
-
-/** On the run's class of machine verdicts repeat; a claim that the judge's own verdicts refute at this level was not measured. */
-export const CLAIM_P = 1e-3;
 
 const fail = (detail: string): never => {
   throw new HardFail('test_set_evaluation', detail);
@@ -51,10 +49,10 @@ export interface Claims {
 }
 
 /** The run's own figures, before and after. @throws HardFail unless it made exactly one claim of each that its settings promise */
-export function readClaims(reader: LogReader, start: RunStart, adapter: string | null): Claims {
+export async function readClaims(reader: LogReader, start: RunStart, adapter: string | null, signal?: AbortSignal): Promise<Claims> {
   const claims: HeldOut[] = [];
   const further: Constrained[] = [];
-  for (const record of reader.records({ stream: 'evaluations' })) {
+  for await (const record of inTurns(reader.records({ stream: 'evaluations' }), signal)) {
     if (record.payload.kind === 'held_out' && record.payload.set === 'test') claims.push(readRecord(heldOut, record, fail));
     if (record.payload.kind === 'constrained') further.push(readRecord(constrained, record, fail));
   }
@@ -140,7 +138,12 @@ export interface Comparison {
   readonly differing: number;
   /** Problems on which the claim has a verdict and the judge found none. */
   readonly unverified: number;
-  /** Exact McNemar over claimed against measured passes, without the unverified ones: a slow verifier refutes nothing. */
+  /** Problems on which the claim has no verdict and the judge found one. */
+  readonly undecided: number;
+  /** Of those with a verdict on both sides. */
+  readonly decided: number;
+  readonly passes: Differences;
+  /** Exact McNemar over claimed against measured passes that both sides decided: a slow verifier refutes nothing. */
   readonly p: number;
   /** By figure of the verdicts, over those that both sides decided. */
   readonly figures?: readonly FigureComparison[];
@@ -158,6 +161,7 @@ export interface Comparison {
 export interface ReadingComparison {
   readonly reading: Reading;
   readonly differing: number;
+  readonly passes: Differences;
   /** Exact McNemar, as of the verdicts. */
   readonly p: number;
 }
@@ -165,6 +169,7 @@ export interface ReadingComparison {
 export interface FigureComparison {
   readonly figure: FigureName;
   readonly differing: number;
+  readonly better: Differences;
   /** Exact sign test over claims that are better than what was measured against those that are worse. */
   readonly p: number;
 }
@@ -184,7 +189,8 @@ function figureComparisons(said: readonly Outcome[], own: readonly Outcome[], fi
     const signs = pairs.map(([claimed, measured]) => Math.sign(quality(claimed) - quality(measured)));
     const differs = ([claimed, measured]: [Outcome, Outcome]): boolean => !isDeepStrictEqual(claimed[figure], measured[figure]);
     const count = (sign: number): number => signs.filter((each) => each === sign).length;
-    return { figure, differing: pairs.filter(differs).length, p: mcnemarExact(count(-1), count(1)) };
+    const better = { more: count(1), less: count(-1) };
+    return { figure, differing: pairs.filter(differs).length, better, p: mcnemarExact(better.less, better.more) };
   });
 }
 
@@ -194,8 +200,8 @@ function readingComparisons(said: readonly Outcome[], own: readonly Outcome[]): 
     if (claimed === null || measured === null) return [];
     const count = (was: Outcome['kind'], is: Outcome['kind']): number =>
       claimed.filter(({ kind }, i) => kind === was && measured[i]!.kind === is).length;
-    const [more, less] = [count('pass', 'fail'), count('fail', 'pass')];
-    return [{ reading, differing: more + less, p: mcnemarExact(less, more) }];
+    const passes = { more: count('pass', 'fail'), less: count('fail', 'pass') };
+    return [{ reading, differing: passes.more + passes.less, passes, p: mcnemarExact(passes.less, passes.more) }];
   });
 }
 
@@ -230,15 +236,19 @@ async function compare(
   const options = { seed: SUMMARY_SEED, figures: figuresGiven([...said, ...outcomes]) };
   const pairs = outcomes.map(({ kind }, i) => ({ claimed: said[i]!.kind, own: kind }));
   const found = pairs.filter(({ claimed, own }) => own !== 'none' || claimed === 'none');
-  const count = (claimed: boolean, own: boolean): number =>
-    found.filter((pair) => (pair.claimed === 'pass') === claimed && (pair.own === 'pass') === own).length;
+  const decided = pairs.filter(({ claimed, own }) => own !== 'none' && claimed !== 'none');
+  const count = (claimed: string, own: string): number => decided.filter((pair) => pair.claimed === claimed && pair.own === own).length;
+  const passes = { more: count('pass', 'fail'), less: count('fail', 'pass') };
   const readings = readingComparisons(said, outcomes);
   return {
     claimed: summarise(said, task.tiers, options),
     measured: summarise(outcomes, task.tiers, options),
     differing: found.filter((pair) => pair.claimed !== pair.own).length,
     unverified: pairs.length - found.length,
-    p: mcnemarExact(count(false, true), count(true, false)),
+    undecided: found.filter((pair) => pair.claimed === 'none' && pair.own !== 'none').length,
+    decided: decided.length,
+    passes,
+    p: claimP(passes, decided.length, true),
     ...(options.figures.length === 0 ? {} : { figures: figureComparisons(said, outcomes, options.figures) }),
     failures: {
       claimed: failuresLogged(claim),
@@ -271,7 +281,7 @@ export interface HeldOutResult {
 
 /**
  * @param sameMachine whether the judge's machine is of the run's class
- * @throws HardFail where the test set is not the task's, or, on the same class of machine, the measured verdicts refute a claim
+ * @throws HardFail where the test set is not the task's, or the measured verdicts refute a claim
  */
 export async function evaluateHeldOut(
   model: Model,
@@ -287,12 +297,11 @@ export async function evaluateHeldOut(
   const measure = async (pair: { readonly before: Claim; readonly after: Claim }) => {
     const after = await compare(model, task, set, pair.after, adapter, start, request);
     const before = request.which === 'both' ? await compare(model, task, set, pair.before, null, start, request) : null;
-    if (sameMachine)
-      for (const [when, comparison] of [
-        ['before', before],
-        ['after', after],
-      ] as const)
-        if (comparison !== null) refuseRefuted(when, comparison);
+    for (const [when, comparison] of [
+      ['before', before],
+      ['after', after],
+    ] as const)
+      if (comparison !== null) refuseRefuted(when, comparison, sameMachine);
     return { before, after };
   };
   const { before, after } = await measure(claims);
@@ -300,23 +309,50 @@ export async function evaluateHeldOut(
   return { before, after, ...further, policies: await evaluatePolicies(task, set.problems) };
 }
 
-/** Of a claim of a machine of the judge's class. @throws HardFail where what was measured refutes it */
-function refuseRefuted(when: string, { p, claimed, measured, differing: verdicts, readings = [], figures = [] }: Comparison): void {
-  if (p < CLAIM_P)
+/** @throws HardFail where what was measured refutes a claim, or the run did not find verdicts that are easily found */
+function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolean): void {
+  const { claimed, measured, passes, decided, undecided, differing, readings = [], figures = [] } = comparison;
+  const where = sameMachine ? 'on a machine of its class' : "here, beyond what another machine's rounding explains";
+  const said = (differences: Differences): string => `p ${claimP(differences, decided, sameMachine).toPrecision(2)}`;
+  if (isRefuted(passes, decided, sameMachine))
     fail(
-      `accuracy ${when}: the run claims ${claimed.mean}, and ${measured.mean} was measured on a machine of its ` +
-        `class (${verdicts} verdicts differ, p ${p.toPrecision(2)})`,
+      `accuracy ${when}: the run claims ${claimed.mean}, and ${measured.mean} was measured ${where} (${differing} verdicts differ, ` +
+        `${said(passes)})`,
     );
-  for (const { reading, differing, p: ofReading } of readings)
-    if (ofReading < CLAIM_P)
-      fail(
-        `the ${reading} reading ${when}: ${differing} of the replies are read otherwise than was measured on a machine of its class, ` +
-          `p ${ofReading.toPrecision(2)}`,
-      );
-  for (const { figure, differing, p: ofFigure } of figures)
-    if (ofFigure < CLAIM_P)
-      fail(
-        `${figure}s ${when}: ${differing} of those that the run claims are others than were measured on a machine of its class, ` +
-          `p ${ofFigure.toPrecision(2)}`,
-      );
+  if (undecided > mostUndecided(decided + undecided))
+    fail(
+      `accuracy ${when}: ${undecided} of ${decided + undecided} verdicts are ones that the run did not find, and the verifier finds them`,
+    );
+  for (const { reading, differing: ofReading, passes: read } of readings)
+    if (isRefuted(read, decided, sameMachine))
+      fail(`the ${reading} reading ${when}: ${ofReading} of the replies are read otherwise than was measured ${where}, ${said(read)}`);
+  for (const { figure, differing: ofFigure, better } of figures)
+    if (isRefuted(better, decided, sameMachine))
+      fail(`${figure}s ${when}: ${ofFigure} of those that the run claims are others than were measured ${where}, ${said(better)}`);
+}
+
+/**
+ * What keeps measured claims from being found again, in words: verdicts of which only one side found any, and on a machine of the run's
+ * class, where each repeats, those that are others.
+ */
+export function heldOutDoubts({ before, after, constrained: further }: HeldOutResult, sameMachine: boolean): string[] {
+  const all: [string, Comparison | null][] = [
+    ['before', before],
+    ['after', after],
+    ['before under the grammar', further?.before ?? null],
+    ['after under the grammar', further?.after ?? null],
+  ];
+  return all.flatMap(([when, comparison]) => {
+    if (comparison === null) return [];
+    const { decided, undecided, unverified, passes, measured, figures = [], readings = [] } = comparison;
+    const others = passes.more + passes.less + [...figures, ...readings].reduce((sum, { differing }) => sum + differing, 0);
+    return [
+      ...(unverified > 0 ? [`${unverified} test verdicts ${when}: the verifier found none here in time`] : []),
+      ...(undecided > 0 ? [`${undecided} test verdicts ${when} that the run did not find`] : []),
+      ...(measured.valid ? [] : [`the accuracy ${when}: ${measured.none} verdicts could not be found, which is no result`]),
+      ...(sameMachine && others > 0
+        ? [`${others} test verdicts or figures of ${decided} replies ${when} are others here, on a machine of the run's class`]
+        : []),
+    ];
+  });
 }

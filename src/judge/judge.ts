@@ -1,4 +1,5 @@
 import { realpathSync } from 'node:fs';
+import { availableParallelism, totalmem } from 'node:os';
 import { sep } from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { loadModel } from '../engine/model.js';
@@ -13,14 +14,27 @@ import { canonicalJson, type Json } from '../canonical-json.js';
 import { checkAdapter, checkStart, checkSubmission, findDeliverables, onFiles } from './deliverables.js';
 import { weakened } from '../run-folder/course-records.js';
 import { checkForgetting, readForgettingClaim, type ForgettingComparison } from './forgetting.js';
+import { checkCourse } from './course.js';
+import { FRESH_PER_TIER, measureFresh, MOST_FRESH, type Fresh } from './fresh.js';
 import { HardFail, NotEnded } from './hard-fail.js';
-import { evaluateHeldOut, openRunTask, isModelCheck, readClaims, type HeldOutRequest, type HeldOutResult } from './held-out.js';
+import {
+  evaluateHeldOut,
+  heldOutDoubts,
+  isModelCheck,
+  openRunTask,
+  readClaims,
+  type HeldOutRequest,
+  type HeldOutResult,
+} from './held-out.js';
 import { checkFigures } from './figures.js';
 import { checkLiveDiagnostic, OTHER_MACHINE_TOLERANCE, SAME_MACHINE_TOLERANCE } from './live-diagnostic.js';
-import { readProcess, readProcessRecords, requireIntact } from './log-steps.js';
+import { readProcess, readProcessRecords, refuseEndless, requireIntact } from './log-steps.js';
 import { auditProcess, type ProcessAudit, type Violation, type ViolationKind } from './obligations.js';
+import { planCheck } from './plan.js';
+import { CLAIM_P } from './refutation.js';
 import { ReplyReader } from './replies.js';
 import { replayStructure, structureDifference } from './replay.js';
+import { resampleRollouts } from './resample.js';
 import { checkIds, verifyRollouts } from './rollouts.js';
 import { scheduleFactor } from './schedule.js';
 import { emitScores, emitWithoutProcess, scoreProcess, type Scores } from './scores.js';
@@ -49,6 +63,8 @@ export interface JudgeOptions {
   readonly target?: number;
   /** Which held-out evaluations are measured again. Default both. */
   readonly heldOut?: HeldOutRequest['which'];
+  /** Fresh problems of each tier on which the submitted adapter is measured; 0: none. Default 25. */
+  readonly fresh?: number;
   /** Threads that judge replies at once; the report is the same with any number. */
   readonly verifierThreads?: number;
   readonly home?: string;
@@ -57,6 +73,8 @@ export interface JudgeOptions {
   readonly onProgress?: HeldOutRequest['onProgress'];
   /** Texts of what was forgotten, after the test problems. */
   readonly onForgetting?: HeldOutRequest['onProgress'];
+  /** Fresh problems, after the test problems. */
+  readonly onFresh?: HeldOutRequest['onProgress'];
 }
 
 export interface JudgeReport {
@@ -64,8 +82,8 @@ export interface JudgeReport {
   readonly folder: string;
   readonly runId: string | null;
   /**
-   * `not_ended`: nothing disagrees, and nothing is scored. `not_verified`: nothing disagrees, and some verdicts could not be found again
-   * here.
+   * `not_ended`: nothing disagrees, and nothing is scored. `not_verified`: nothing disagrees, and not everything that the run claims was
+   * measured and found again here; `notVerified` says what.
    */
   readonly verdict: 'pass' | 'not_verified' | 'hard_fail' | 'not_ended';
   readonly failure: { readonly step: number; readonly name: string; readonly detail: string } | null;
@@ -80,10 +98,14 @@ export interface JudgeReport {
     /** Null where it was not reached. */
     readonly sameMachineClass: boolean | null;
   } | null;
+  /** What was not measured or not found again, in words; empty where the verdict is another than `not_verified`. */
+  readonly notVerified: readonly string[];
   /** Verdicts of the run that the judge could not find: its verifier ran out of time, or they are a model's that is another one here. */
   readonly unverified: number;
   /** Measured by the judge, beside the run's claim; null where it was not evaluated. */
   readonly heldOut: HeldOutResult | null;
+  /** The submitted adapter on fresh problems, beside the gap to the test problems; null where they were not measured. */
+  readonly fresh: Fresh | null;
   /** What the model forgot, measured by the judge, beside the run's claim; null where the run or the judge did not measure it. */
   readonly forgetting: ForgettingComparison | null;
   /** Why the run's rollouts do not pass, by the judge's own verdicts; null where it had no task to find them with. */
@@ -121,9 +143,12 @@ interface Findings {
   ruleSettings: readonly string[];
   audit: ProcessAudit | null;
   heldOut: HeldOutResult | null;
+  fresh: Fresh | null;
   forgetting: ForgettingComparison | null;
   failures: Failures | null;
   unverified: number;
+  /** Why the verdict cannot be a pass. */
+  readonly doubts: string[];
   scores: Scores | null;
 }
 
@@ -143,9 +168,11 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     ruleSettings: [],
     audit: null,
     heldOut: null,
+    fresh: null,
     forgetting: null,
     failures: null,
     unverified: 0,
+    doubts: [],
     scores: null,
   };
   let failure: HardFail | null = null;
@@ -155,7 +182,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     if (!(error instanceof HardFail)) throw error;
     failure = error;
   }
-  const { verification, ticket, sameMachine, audit, heldOut, forgetting, failures, unverified } = findings;
+  const { verification, ticket, sameMachine, audit, heldOut, fresh, forgetting, failures, unverified, doubts } = findings;
   const notEnded = failure instanceof NotEnded;
   const scores =
     findings.scores ??
@@ -166,7 +193,7 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
     format: 'isopro.judge.v1',
     folder: options.folder,
     runId: verification?.runId ?? null,
-    verdict: failure === null ? (unverified === 0 ? 'pass' : 'not_verified') : notEnded ? 'not_ended' : 'hard_fail',
+    verdict: failure === null ? (doubts.length === 0 ? 'pass' : 'not_verified') : notEnded ? 'not_ended' : 'hard_fail',
     failure: failure === null ? null : { step: failure.step, name: failure.stepName, detail: failure.message },
     scores,
     trust:
@@ -179,8 +206,10 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
             ticket,
             sameMachineClass: sameMachine,
           },
+    notVerified: failure === null ? doubts : [],
     unverified,
     heldOut,
+    fresh,
     forgetting,
     failures,
     violations: audit?.violations ?? [],
@@ -191,7 +220,10 @@ export async function judgeRun(options: JudgeOptions): Promise<JudgeReport> {
 }
 
 async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Findings): Promise<void> {
-  const { folder, keyFile, headFiles, home, signal, onProgress, onForgetting, target = DEFAULT_TARGET, heldOut: which = 'both' } = options;
+  const { folder, keyFile, headFiles, home, signal, onProgress, onForgetting, onFresh } = options;
+  const { target = DEFAULT_TARGET, heldOut: which = 'both', fresh: freshPerTier = FRESH_PER_TIER } = options;
+  if (!Number.isInteger(freshPerTier) || freshPerTier < 0 || freshPerTier > MOST_FRESH)
+    throw new IsoproError('INVALID_ARGUMENT', `the judge draws 0 to ${MOST_FRESH} fresh problems of each tier, not ${freshPerTier}`);
   if (!(target > 0 && target <= 1)) throw new IsoproError('INVALID_ARGUMENT', 'the target accuracy lies in (0, 1]');
   refuseKeyInside(folder, keyFile);
   const cancelling = signal === undefined ? {} : { signal };
@@ -217,8 +249,8 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
   const reader = new LogReader(findings.verification!.path, RUN_STREAMS);
   try {
     const records = await trace.run('ticket_and_key', () =>
-      onFiles('ticket_and_key', ['LOG_UNREADABLE'], () => {
-        const value = readProcessRecords(reader);
+      onFiles('ticket_and_key', ['LOG_UNREADABLE'], async () => {
+        const value = await readProcessRecords(reader, signal);
         const {
           ticket: { number, unfinishedBefore },
           signer,
@@ -237,6 +269,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     );
 
     const process = await trace.run('rule_recomputation', () => {
+      refuseEndless(records);
       const value = readProcess(records, LORA);
       const start = records[0]?.payload.runConfig as { policy?: unknown; settings?: unknown } | undefined;
       findings.policy = typeof start?.policy === 'string' ? start.policy : null;
@@ -251,8 +284,8 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     });
 
     const figures = await trace.run('figure_recomputation', () =>
-      onFiles('figure_recomputation', ['LOG_UNREADABLE'], () => {
-        const value = checkFigures(reader, (records[0]!.payload.runConfig as { settings?: unknown } | undefined)?.settings);
+      onFiles('figure_recomputation', ['LOG_UNREADABLE'], async () => {
+        const value = await checkFigures(reader, (records[0]!.payload.runConfig as { settings?: unknown } | undefined)?.settings, signal);
         return {
           value,
           detail: `${plural(value.rollouts, 'rollout')} and ${plural(value.evaluations.length, 'evaluation')} give what the rules read`,
@@ -271,13 +304,15 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       };
     });
     const { submitted, nonce } = await trace.run('deliverables_as_submitted', async () => ({
-      value: await onFiles('deliverables_as_submitted', ['LOG_UNREADABLE'], () => checkSubmission(reader, records, deliverables)),
+      value: await onFiles('deliverables_as_submitted', ['LOG_UNREADABLE'], () => checkSubmission(reader, records, deliverables, signal)),
       detail: 'submitted before the nonce was told, and unchanged',
     }));
 
     const { evaluation } = deliverables.manifest.start;
+    // what a folder asks for ends at what this machine has
+    const threads = Math.min(evaluation.threads, availableParallelism());
     await using model = await loadModel(options.model ?? EMBEDDED_MODEL, {
-      threads: evaluation.threads,
+      threads,
       matmul: evaluation.matmul ?? 'ggml',
       fixedThreads: true,
       contextTokens: evaluation.contextTokens,
@@ -294,8 +329,16 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
               `${committed === undefined ? 'none' : `${committed.slice(0, 12)}…`}`,
         { remedy: `Name the model that the run was on with --model; its manifest calls it ${deliverables.manifest.start.model.name}.` },
       );
+    const cacheBytes = evaluation.contextTokens * model.info.kvBytesPerToken;
+    if (cacheBytes > totalmem())
+      throw new IsoproError(
+        'OUT_OF_MEMORY',
+        `the run's context of ${evaluation.contextTokens} tokens takes ${(cacheBytes / 1e9).toFixed(0)} GB, and this machine has ` +
+          `${(totalmem() / 1e9).toFixed(0)}`,
+        { remedy: 'Judge it on a machine with more memory.' },
+      );
     const { targets, loaded } = await trace.run('adapter_loads', async () => {
-      const value = await checkAdapter(model, deliverables.adapter, evaluation.threads);
+      const value = await checkAdapter(model, deliverables.adapter, threads);
       return {
         value,
         detail:
@@ -315,7 +358,9 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     });
 
     const here = { machine: machineClass(), addon: code.addon };
-    const sameMachine = canonicalJson(here as Json) === canonicalJson({ machine: start.machine, addon: start.code.addon } as Json);
+    const sameMachine =
+      threads === evaluation.threads &&
+      canonicalJson(here as Json) === canonicalJson({ machine: start.machine, addon: start.code.addon } as Json);
     findings.sameMachine = sameMachine;
     const byModel = isModelCheck(start);
     const opened = await openRunTask(start, options.task, {
@@ -327,8 +372,9 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     const replies = new ReplyReader(model, start.evaluation.maxTokens, readWrittenSettings(start.settings).sampling.stop);
     await trace.run('rollout_verification', async () => {
       if (task === null) {
-        await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => checkIds(reader, figures, replies));
+        await onFiles('rollout_verification', ['LOG_UNREADABLE'], () => checkIds(reader, figures, replies, signal));
         if (byModel) findings.unverified += figures.rollouts;
+        findings.doubts.push(`rollouts and test problems were not judged again: ${opened.reason}`);
         return {
           value: null,
           detail:
@@ -342,6 +388,10 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       );
       findings.unverified += unverified;
       findings.failures = failures;
+      if (unverified > 0)
+        findings.doubts.push(
+          `${plural(unverified, 'verdict')} of rollouts, dev replies or policies not verified: the verifier ran out of time here`,
+        );
       const notes = [
         ...(undecided === 0 ? [] : [`${plural(undecided, 'verdict')} that the run did not find`]),
         ...(unverified === 0 ? [] : [`${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`]),
@@ -349,6 +399,26 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       const detail = [`${plural(rollouts, 'rollout')} judged again, no problem of an evaluation set among them`, ...notes].join('; ');
       return { value: null, detail, status: notes.length === 0 ? ('pass' as const) : ('findings' as const) };
     });
+
+    await trace.run('course_verification', () =>
+      onFiles('course_verification', ['LOG_UNREADABLE'], async () => {
+        if (submitted.adapter === null)
+          return { value: null, detail: 'the bare base is submitted: there is no course', status: 'skipped' as const };
+        const { iterations, steps } = await checkCourse({
+          reader,
+          records,
+          start,
+          figures,
+          submitted,
+          ...(task === null ? {} : { checkPlan: await planCheck(start, task, model) }),
+          ...cancelling,
+        });
+        return {
+          value: null,
+          detail: `${plural(iterations, 'iteration')} and ${plural(steps, 'step')}, as settings and verdicts give them`,
+        };
+      }),
+    );
 
     await trace.run('architecture_replay', () => {
       const replayed = replayStructure(records, LORA.trainee);
@@ -364,7 +434,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       const tolerance = sameMachine ? SAME_MACHINE_TOLERANCE : OTHER_MACHINE_TOLERANCE;
       const { name, relative } = await checkLiveDiagnostic(
         records,
-        { modelPath: model.path, adapter: deliverables.adapter, nonce, threads: evaluation.threads, ...cancelling },
+        { modelPath: model.path, adapter: deliverables.adapter, nonce, threads, ...cancelling },
         tolerance,
       );
       return {
@@ -374,6 +444,20 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
           `${sameMachine ? 'a machine of the same class' : 'another class of machine'}`,
       };
     });
+
+    await trace.run('rollout_resampling', () =>
+      onFiles('rollout_resampling', ['LOG_UNREADABLE', 'PROBLEM_INVALID'], async () => {
+        if (task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
+        if (submitted.adapter === null) return { value: null, detail: 'nothing was trained on', status: 'skipped' as const };
+        const exact = sameMachine && model.info.batchInvariant;
+        const { asked, same } = await resampleRollouts({ reader, start, task, model, nonce, exact, ...cancelling });
+        return {
+          value: null,
+          detail: `${same} of ${plural(asked, 'rollout')} of the first iteration, chosen by the nonce, come as logged, token by token`,
+          status: same === asked ? ('pass' as const) : ('findings' as const),
+        };
+      }),
+    );
 
     const audit = auditProcess({ ...process, scheduleFactor: (step) => scheduleFactor(start.schedule, step) }, LORA);
     findings.audit = audit;
@@ -395,8 +479,12 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     });
 
     findings.heldOut = await trace.run('test_set_evaluation', async () => {
-      const claims = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readClaims(reader, start, submitted.adapter));
-      const forgot = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readForgettingClaim(reader, start, submitted));
+      const claims = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readClaims(reader, start, submitted.adapter, signal));
+      const forgot = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readForgettingClaim(reader, start, submitted, signal));
+      if (which !== 'both' && task !== null)
+        findings.doubts.push(
+          which === 'none' ? 'test problems were not answered again' : 'the accuracy before training was not measured again',
+        );
       if (which === 'none') return { value: null, detail: 'not asked for', status: 'skipped' as const };
       if (task === null) return { value: null, detail: opened.reason, status: 'skipped' as const };
       const value = await evaluateHeldOut(model, task, start, claims, loaded, sameMachine, {
@@ -409,6 +497,28 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
           ...cancelling,
           ...(onForgetting === undefined ? {} : { onProgress: onForgetting }),
         });
+      findings.doubts.push(...heldOutDoubts(value, sameMachine));
+      if (freshPerTier === 0) findings.doubts.push('no fresh problems were asked for');
+      else
+        findings.fresh = await measureFresh({
+          reader,
+          start,
+          task,
+          model,
+          nonce,
+          perTier: freshPerTier,
+          adapter: loaded,
+          tested: value.after.measured,
+          ...cancelling,
+          ...(onFresh === undefined ? {} : { onProgress: onFresh }),
+        });
+      const { fresh } = findings;
+      const isKnown = fresh !== null && fresh.p < CLAIM_P;
+      if (isKnown)
+        findings.doubts.push(
+          `the submitted adapter solves ${(100 * fresh.gap).toFixed(1)} points more of the test problems than of fresh ones (p ` +
+            `${fresh.p.toPrecision(2)}): the test problems do not measure it`,
+        );
       const differing = value.after.differing + (value.before?.differing ?? 0);
       const unverified = value.after.unverified + (value.before?.unverified ?? 0);
       findings.unverified += unverified;
@@ -421,12 +531,22 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       const otherFigures = others === 0 ? '' : `; ${plural(others, 'figure')} of verdicts differ from the claim`;
       const otherReadings = otherwise === 0 ? '' : `; ${plural(otherwise, 'further reading')} of replies differ from the claim`;
       const said = differing === 0 ? agreed : `${plural(differing, 'verdict')} differ from the claim`;
-      const detail = `${said}${otherFigures}${otherReadings}${missing}`;
-      return { value, detail, status: differing + others + otherwise + unverified === 0 ? ('pass' as const) : ('findings' as const) };
+      const onFreshOnes =
+        fresh === null
+          ? freshPerTier === 0
+            ? ''
+            : '; the task has no fresh problems of every tier'
+          : `; ${plural(fresh.measured.n, 'fresh problem')} beside them`;
+      const detail = `${said}${otherFigures}${otherReadings}${missing}${onFreshOnes}`;
+      return {
+        value,
+        detail,
+        status: differing + others + otherwise + unverified === 0 && !isKnown ? ('pass' as const) : ('findings' as const),
+      };
     });
 
     findings.scores = await trace.run('emit_two_scores', () => {
-      const accuracy = findings.heldOut?.after.measured;
+      const accuracy = findings.fresh?.measured ?? findings.heldOut?.after.measured;
       const value = emitScores(scoreProcess(audit), accuracy?.valid === true ? accuracy.mean : null, target, null);
       return {
         value,

@@ -1,7 +1,7 @@
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { encodePayload, type LogPayload } from '../log/payload.js';
-import type { LogReader, LogRecord } from '../log/read.js';
+import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
 import type { Verification } from '../log/verify.js';
 import type { LoggedDecision } from '../monitor/decision.js';
 import { evaluateHistory } from '../monitor/evaluate-rules.js';
@@ -31,6 +31,25 @@ export function requireIntact({ outcome, disagreement }: Verification): void {
 const fail = (detail: string): never => {
   throw new HardFail('rule_recomputation', detail);
 };
+
+/** Live records of a kind that a run can have at most: of 1,000 iterations (src/training/settings.ts), with seven rules each. */
+const MOST: Readonly<Record<string, number>> = {
+  iteration: 1000,
+  rule_eval: 1000,
+  gate: 2000,
+  adapter_state: 3000,
+  decision: 7000,
+  effect: 21_000,
+};
+
+/** What compares records with each other takes their number squared. @throws HardFail where there are more than any run has */
+export function refuseEndless(records: readonly LogRecord[]): void {
+  const counts = new Map<string, number>();
+  for (const { payload } of records) counts.set(payload.kind, (counts.get(payload.kind) ?? 0) + 1);
+  for (const [kind, most] of Object.entries(MOST))
+    if ((counts.get(kind) ?? 0) > most)
+      fail(`the log holds ${counts.get(kind)!} records of kind ${kind}, and no run has more than ${most}`);
+}
 
 /**
  * Step 8a: recomputes all evaluations from the metrics, with the rule configuration that the genesis commits to, and compares every member
@@ -95,9 +114,10 @@ export function checkDecisionPlaces(records: readonly LogRecord[]): void {
 }
 
 /** Live records in order without rollouts and evaluations: they are the bulk of a log, and no rule reads them. */
-export function readProcessRecords(reader: LogReader): LogRecord[] {
+export async function readProcessRecords(reader: LogReader, signal?: AbortSignal): Promise<LogRecord[]> {
   const records: LogRecord[] = [];
-  for (const record of reader.records()) if (record.stream !== 'rollouts' && record.stream !== 'evaluations') records.push(record);
+  for await (const record of inTurns(reader.records(), signal))
+    if (record.stream !== 'rollouts' && record.stream !== 'evaluations') records.push(record);
   return records;
 }
 

@@ -5,16 +5,15 @@ import { asJson, canonicalJson, type Json } from '../canonical-json.js';
 import { valueOf } from '../dictionary.js';
 import { contextOf } from '../engine/context-overflow.js';
 import type { Model } from '../engine/model.js';
-import { abortError } from '../errors.js';
 import { withQuestions } from '../evaluation/asked.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { HeldOutProblems } from '../evaluation/held-out-problems.js';
-import type { LogReader, LogRecord } from '../log/read.js';
+import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
 import type { RunStart } from '../run-folder/manifest.js';
 import { devReply, heldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
 import { problem as problemRecord, reference as referenceRecord, rollout as rolloutRecord } from '../run-folder/rollout-records.js';
-import { figuresOf, MAX_NONE_FRACTION, type Figures } from '../statistics/index.js';
+import { figuresOf, type Figures } from '../statistics/index.js';
 import { FailureTally, reasonOf, whyOf, type Failures } from '../tasks/failures.js';
 import { problemId } from '../tasks/problem-id.js';
 import type { ChatMessage, JudgeOptions, Judgement, OpenTask, Problem } from '../tasks/task.js';
@@ -23,6 +22,7 @@ import { callAhead } from './ahead.js';
 import { onFiles } from './deliverables.js';
 import type { CheckedFigures } from './figures.js';
 import { HardFail } from './hard-fail.js';
+import { mostUndecided } from './refutation.js';
 import { NOT_SAID, type LoggedReply, type ReplyReader } from './replies.js';
 
 /**
@@ -62,9 +62,14 @@ function readRollout(replies: ReplyReader, record: Pick<LogRecord, 'gseq' | 'pay
  * Without the task only ids can be compared, and texts with their tokens. @throws HardFail where a problem of an evaluation was sampled for
  * training
  */
-export function checkIds(reader: LogReader, { evaluations }: CheckedFigures, replies: ReplyReader): void {
+export async function checkIds(
+  reader: LogReader,
+  { evaluations }: CheckedFigures,
+  replies: ReplyReader,
+  signal?: AbortSignal,
+): Promise<void> {
   const heldOut = new Set(evaluations.flatMap(({ outcomes }) => outcomes.map(([id]) => id)));
-  for (const record of reader.records({ stream: 'rollouts' })) {
+  for await (const record of inTurns(reader.records({ stream: 'rollouts' }), signal)) {
     const { gseq, payload } = record;
     if (typeof payload.problemId === 'string' && heldOut.has(payload.problemId))
       fail(`record ${gseq}: a problem of an evaluation set was sampled for training`);
@@ -124,7 +129,7 @@ class Verdicts {
 
   /** @throws HardFail */
   settle(what: string): this {
-    if (this.undecided > Math.max(1, MAX_NONE_FRACTION * this.#all))
+    if (this.undecided > mostUndecided(this.#all))
       fail(`${this.undecided} of ${this.#all} ${what} are ones that the run did not find, and the verifier finds them`);
     return this;
   }
@@ -176,9 +181,8 @@ export async function verifyRollouts(request: VerifyRequest): Promise<VerifiedRo
   const verdicts = new Verdicts();
   async function* asked(): AsyncGenerator<Asked> {
     let problem: Problem | null = null;
-    for (const record of reader.records({ stream: 'rollouts' })) {
+    for await (const record of inTurns(reader.records({ stream: 'rollouts' }), signal)) {
       const { gseq, payload } = record;
-      if (signal?.aborted === true) throw abortError('judging was cancelled', signal);
       if (payload.kind === 'problem') {
         problem = await problemOf(gseq, readRecord(problemForm, record, fail));
         sampled.push(problem);
@@ -313,7 +317,7 @@ async function checkDev({
   const set = await onFiles('rollout_verification', ['INVALID_ARGUMENT'], () => evaluationSet(task, 'dev', start.sets.dev.perTier));
   if (set.sha256 !== start.sets.dev.sha256) fail("the dev set that the run committed to is not the task's");
   let given: (LoggedReply & { readonly gseq: number })[] = [];
-  for (const record of reader.records({ stream: 'evaluations' })) {
+  for await (const record of inTurns(reader.records({ stream: 'evaluations' }), cancelling.signal)) {
     const { gseq, payload } = record;
     if (payload.kind === 'dev_reply') given.push({ ...readRecord(devReply, record, fail), gseq });
     else if (payload.kind === 'held_out' && payload.set === 'dev') {

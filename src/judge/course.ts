@@ -1,0 +1,362 @@
+import { z } from 'zod';
+import { algorithmOf } from '../algorithms/index.js';
+import { ReplayBuffer } from '../algorithms/replay-buffer.js';
+import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
+import { deriveSeed } from '../random.js';
+import { adapterState, gate, sessionEnd, type Submission } from '../run-folder/course-records.js';
+import { isTrainedOn } from '../run-folder/derived.js';
+import type { RunStart } from '../run-folder/manifest.js';
+import { anyEffect } from '../run-folder/monitor-records.js';
+import { readRecord } from '../run-folder/record.js';
+import { readRolloutsRecord, type RolloutRecord, type RolloutsRecord } from '../run-folder/rollout-records.js';
+import { byPart } from '../run-folder/written-settings.js';
+import type { CheckedFigures } from './figures.js';
+import { HardFail } from './hard-fail.js';
+import { scheduleFactor } from './schedule.js';
+
+/**
+ * Step 14: a submitted adapter has the course that the settings say. The iterations, the rollouts with their seeds and the adapter that
+ * each was sampled with, the steps with their numbers and rates, and the state that is submitted follow from the settings, the verdicts
+ * and the remedies that were executed; none of it is taken from what the run says of itself.
+ */
+
+const fail = (detail: string): never => {
+  throw new HardFail('course_verification', detail);
+};
+
+const count = (most: number) => z.int().min(1).max(most);
+
+/** The bounds are those of the settings of `run` (src/training/settings.ts). */
+const settingsForm = z.looseObject({
+  seed: z.string().regex(/^\d{1,20}$/),
+  iterations: count(1000),
+  maxMinutes: z.number().gt(0).optional(),
+  model: z.looseObject({ threads: count(1024), maxSequences: count(253) }),
+  sampling: z.looseObject({
+    rollouts: count(1_000_000),
+    samples: count(1024),
+    temperature: z.number().gt(0),
+    topP: z.number().gt(0).max(1),
+    maxTokens: count(100_000),
+    style: z.string(),
+    allocation: z.enum(['adaptive', 'uniform']),
+    allocationFloor: z.number().min(0).max(1),
+  }),
+  buffer: z.looseObject({
+    kind: z.enum(['balanced', 'classic']),
+    accept: z.string(),
+    tierCap: count(1_000_000),
+    newShare: z.number().min(0).max(1),
+    accumulate: z.boolean(),
+  }),
+  optimiser: z.looseObject({
+    stepsPerIteration: count(100_000),
+    batchSize: count(4096),
+    learningRate: z.number().gt(0).max(1),
+    warmupSteps: z.int().min(0),
+  }),
+  evaluation: z.looseObject({ devSize: count(20), testSize: count(100) }),
+});
+export type CourseSettings = z.output<typeof settingsForm>;
+
+/** @throws HardFail where the settings are not those of a run, or the rest of the start says otherwise */
+export function courseSettings({ settings, sets, evaluation, schedule }: RunStart): CourseSettings {
+  const parsed = settingsForm.safeParse(byPart(settings));
+  if (!parsed.success) return fail(`the settings are not those of a run: ${z.prettifyError(parsed.error)}`);
+  const { data } = parsed;
+  const pairs: [string, unknown, unknown][] = [
+    ['dev problems of each tier', sets.dev.perTier, data.evaluation.devSize],
+    ['test problems of each tier', sets.test.perTier, data.evaluation.testSize],
+    ['tokens of a reply', evaluation.maxTokens, data.sampling.maxTokens],
+    ['style of prompts', evaluation.style, data.sampling.style],
+    ['samples decoded together', evaluation.maxSequences, data.model.maxSequences],
+    ['threads', evaluation.threads, data.model.threads],
+    ['warm-up steps', schedule.warmupSteps, data.optimiser.warmupSteps],
+  ];
+  for (const [what, said, set] of pairs) if (said !== set) fail(`${what}: the run says ${String(said)}, and its settings ${String(set)}`);
+  return data;
+}
+
+/** What the process records show of an iteration. */
+interface IterationCourse {
+  readonly iteration: number;
+  /** Adapter that its rollouts were sampled with; null: the bare base. */
+  readonly sampler: string | null;
+  /** Sequences a step. */
+  readonly batchSize: number;
+  readonly steps: number;
+}
+
+const stepForm = z.object({ iteration: z.int(), step: z.number(), learningRate: z.number(), applied: z.boolean() });
+const iterationForm = z.object({ iteration: z.int() });
+const near = (a: number, b: number): boolean => Math.abs(a - b) <= 1e-6 * Math.abs(b);
+
+/** Follows the live records; `settings` and executed remedies say what each has to be. */
+class Course {
+  readonly iterations: IterationCourse[] = [];
+  /** In force. */
+  #adapter: string | null = null;
+  #rate: number;
+  #batch: number;
+  /** Steps that were applied, of the state in force and of each state by its digest. */
+  #applied = 0;
+  readonly #appliedAt = new Map<string, number>();
+  #stopped: number | null = null;
+  #stoppedSaying: { readonly text: string; readonly seconds: number } | null = null;
+  /** Of the iteration that is being read: before its measurements. */
+  #states: string[] = [];
+  #restored: string | null = null;
+  #steps: z.output<typeof stepForm>[] = [];
+  readonly #startsAnew: boolean;
+  /** The adapter before any step. */
+  #untrained: string | null = null;
+
+  constructor(
+    readonly start: RunStart,
+    readonly settings: CourseSettings,
+    startsAnew: boolean,
+  ) {
+    this.#rate = settings.optimiser.learningRate;
+    this.#batch = settings.optimiser.batchSize;
+    this.#startsAnew = startsAnew;
+  }
+
+  take(record: LogRecord): void {
+    const { stream, payload } = record;
+    if (stream === 'metrics' && payload.kind === 'adapter_state') {
+      const { digest } = readRecord(adapterState.pick({ digest: true }), record, fail);
+      if (this.#untrained === null) {
+        this.#untrained = digest;
+        this.#appliedAt.set(digest, 0);
+      } else this.#states.push(digest);
+    } else if (stream === 'metrics' && payload.kind === 'step') this.#steps.push(readRecord(stepForm, record, fail));
+    else if (stream === 'metrics' && payload.kind === 'iteration') {
+      this.#settleRemedied();
+      this.#settle(readRecord(iterationForm, record, fail).iteration, record.gseq);
+    } else if (stream === 'effects' && payload.kind === 'gate') this.#restored = readRecord(gate, record, fail).restored;
+    else if (stream === 'effects' && payload.kind === 'effect') this.#effect(record);
+    else if (stream === 'control' && payload.kind === 'session_end') {
+      const said = sessionEnd.pick({ stopped: true, seconds: true }).safeParse(payload);
+      if (said.success) this.#stoppedSaying = { text: said.data.stopped, seconds: said.data.seconds };
+    }
+  }
+
+  /** A remedy makes a state of its own: it is logged after the iteration's measurements and before the states of the next one. */
+  #settleRemedied(): void {
+    // of the states since the last iteration the last one is what this iteration trained; one before it is what remedies made
+    while (this.#states.length > 1) this.#goTo(this.#states.shift()!);
+  }
+
+  #goTo(digest: string): void {
+    this.#adapter = digest;
+    if (!this.#appliedAt.has(digest)) this.#appliedAt.set(digest, this.#applied);
+  }
+
+  #settle(iteration: number, gseq: number): void {
+    const { iterations } = this.settings;
+    if (iteration !== this.iterations.length + 1 || iteration > iterations)
+      fail(`record ${gseq} measures iteration ${iteration}, where ${this.iterations.length + 1} of ${iterations} has to follow`);
+    if (this.#stopped !== null) fail(`iteration ${iteration} follows the end of the run, which iteration ${this.#stopped} decided on`);
+    const trained = this.#states.shift();
+    if (trained === undefined || this.#untrained === null) return fail(`iteration ${iteration} names no state of an adapter`);
+    const before = { iteration, sampler: this.#adapter, batchSize: this.#batch, steps: this.#steps.length };
+    if (this.#startsAnew) this.#applied = 0;
+    for (const { step, learningRate, applied } of this.#steps) {
+      if (step !== this.#applied + 1)
+        fail(`a step of iteration ${iteration} has the number ${step}, and ${this.#applied + 1} has to follow`);
+      const rate = this.#rate * scheduleFactor(this.start.schedule, step);
+      if (!near(learningRate, rate))
+        fail(`step ${step} of iteration ${iteration} ran at the rate ${learningRate}, and the settings give ${rate}`);
+      if (applied) this.#applied++;
+    }
+    this.#appliedAt.set(trained, this.#applied);
+    this.#adapter = trained;
+    this.#restore();
+    this.#steps = [];
+    this.iterations.push(before);
+  }
+
+  #restore(): void {
+    if (this.#restored === null) return;
+    const applied = this.#appliedAt.get(this.#restored);
+    if (applied === undefined) return fail(`the run goes back to ${this.#restored}, of which the log holds no state`);
+    this.#adapter = this.#restored;
+    this.#applied = applied;
+    this.#restored = null;
+  }
+
+  #effect(record: LogRecord): void {
+    const { executed, operation, iteration } = readRecord(anyEffect, record, fail);
+    if (!executed) return;
+    const { op } = operation;
+    if (op === 'set_lr') this.#rate = this.#number(record, operation.to);
+    if (op === 'rollback') this.#rate = this.#number(record, operation.learningRate);
+    if (op === 'set_batch') {
+      const most = 4 * this.settings.optimiser.batchSize;
+      const { measured } = record.payload as { measured?: { sequencesPerStep?: unknown } };
+      this.#batch = this.#number(record, measured?.sequencesPerStep);
+      if (!Number.isInteger(this.#batch) || this.#batch < 1 || this.#batch > Math.max(most, 65_536))
+        fail(`record ${record.gseq}: no batch has ${this.#batch} sequences`);
+    }
+    if (op === 'stop') this.#stopped = iteration;
+    const to = op === 'stop' ? operation.restore : op === 'rollback' ? operation.to : null;
+    if (typeof to === 'string') {
+      this.#restored = to;
+      this.#restore();
+    }
+  }
+
+  #number({ gseq }: LogRecord, value: unknown): number {
+    return typeof value === 'number' && Number.isFinite(value) ? value : fail(`record ${gseq}: the remedy names no number`);
+  }
+
+  /** @returns the adapter that the log leads to */
+  end(): string | null {
+    if (this.#steps.length > 0) fail(`${this.#steps.length} steps at the end belong to no iteration`);
+    for (const digest of this.#states.splice(0)) this.#goTo(digest);
+    this.#restore();
+    const { iterations, maxMinutes } = this.settings;
+    const done = this.iterations.length;
+    const seconds = this.#stoppedSaying?.seconds ?? 0;
+    const outOfTime = maxMinutes !== undefined && done > 0 && seconds >= 60 * maxMinutes;
+    if (done < iterations && this.#stopped === null && !outOfTime)
+      fail(`the log holds ${done} of the ${iterations} iterations that the settings say, and nothing that ended the run before`);
+    return this.#adapter;
+  }
+}
+
+/** Steps that an algorithm takes of an iteration's rollouts. */
+function stepsOf(iteration: number, batchSize: number, trainedOn: number, buffer: ReplayBuffer, settings: CourseSettings): number {
+  const { stepsPerIteration } = settings.optimiser;
+  const { kind, newShare, accumulate } = settings.buffer;
+  const runSeed = BigInt(settings.seed);
+  if (algorithmOf(settings as never).replays === true) {
+    const traces =
+      kind === 'classic'
+        ? buffer.drawClassic(runSeed, iteration)
+        : buffer.drawBalanced({ runSeed, iteration, wanted: stepsPerIteration * batchSize, newShare, accumulate });
+    return Math.ceil(traces.length / batchSize);
+  }
+  return Math.min(stepsPerIteration, Math.ceil((PASSES * trainedOn) / batchSize));
+}
+
+/** Over an iteration's samples, at most (src/algorithms/steps.ts). */
+const PASSES = 4;
+
+/** The rollouts of an iteration, as the log has them. */
+export interface IterationRollouts {
+  readonly iteration: number;
+  /** In the order of the log. */
+  readonly problems: readonly { readonly problemId: string; readonly tier: string }[];
+  /** Verdicts of the iterations before it. */
+  readonly buffer: ReplayBuffer;
+}
+
+export interface CourseRequest {
+  readonly reader: LogReader;
+  /** Live records without rollouts and evaluations. */
+  readonly records: readonly LogRecord[];
+  readonly start: RunStart;
+  readonly figures: CheckedFigures;
+  readonly submitted: Submission;
+  /** Holds an iteration's problems against those that the run had to draw, where that can be told. */
+  readonly checkPlan?: (rollouts: IterationRollouts) => Promise<void>;
+  readonly signal?: AbortSignal;
+}
+
+export interface CheckedCourse {
+  readonly iterations: number;
+  readonly steps: number;
+}
+
+/** @throws HardFail, IsoproError LOG_UNREADABLE, ABORTED */
+export async function checkCourse(request: CourseRequest): Promise<CheckedCourse> {
+  const { reader, records, start, figures, submitted, checkPlan, signal } = request;
+  const settings = courseSettings(start);
+  if (figures.policies === null) fail('the log holds no verdicts of the trivial policies');
+  const course = new Course(start, settings, algorithmOf(figures.settings).startsAnew(figures.settings));
+  for (const record of records) course.take(record);
+  const last = course.end();
+  // a weakened adapter is another file than the state that it was made of
+  if ((submitted.restraint?.strength ?? 1) === 1 && last !== submitted.adapter)
+    fail(`the submitted adapter is ${submitted.adapter ?? 'the bare base'}, and the log leads to ${last ?? 'none'}`);
+  checkDevEvaluations(figures, course.iterations);
+
+  const buffer = new ReplayBuffer(settings.buffer.kind === 'classic' ? Infinity : settings.buffer.tierCap);
+  const samples = new SampleCheck(settings);
+  let of: RolloutsRecord[] = [];
+  const settle = async (): Promise<void> => {
+    if (of.length === 0) return;
+    const { iteration } = of[0]!;
+    const expected =
+      course.iterations[iteration - 1] ?? fail(`rollouts of iteration ${iteration} belong to no iteration that was measured`);
+    const problems = samples.problems(of, expected);
+    await checkPlan?.({ iteration, problems, buffer });
+    for (const record of of) buffer.take(record);
+    const trainedOn = of.filter((record) => record.kind === 'rollout' && isTrainedOn(record.admission)).length;
+    const steps = stepsOf(iteration, expected.batchSize, trainedOn, buffer, settings);
+    if (expected.steps !== steps)
+      fail(`iteration ${iteration} has ${expected.steps} steps, and its rollouts and the settings give ${steps}`);
+    seen.add(iteration);
+    of = [];
+  };
+  const seen = new Set<number>();
+  for await (const record of inTurns(reader.records({ stream: 'rollouts' }), signal)) {
+    if (!['problem', 'rollout', 'reference'].includes(record.payload.kind)) continue;
+    const taken = readRolloutsRecord(record);
+    if (of.length > 0 && taken.iteration !== of[0]!.iteration) await settle();
+    if (seen.has(taken.iteration)) fail(`record ${record.gseq} is of iteration ${taken.iteration}, which is over`);
+    of.push(taken);
+  }
+  await settle();
+  for (const { iteration } of course.iterations) if (!seen.has(iteration)) fail(`iteration ${iteration} has no rollouts`);
+  return { iterations: course.iterations.length, steps: course.iterations.reduce((sum, { steps }) => sum + steps, 0) };
+}
+
+/** The dev problems are evaluated before the first iteration and after each: what the gate reads cannot be left out. */
+function checkDevEvaluations({ evaluations }: CheckedFigures, iterations: readonly IterationCourse[]): void {
+  const found = new Set(evaluations.flatMap(({ set, iteration }) => (set === 'dev' ? [iteration] : [])));
+  for (const iteration of [0, ...iterations.map((each) => each.iteration)])
+    if (!found.has(iteration))
+      fail(
+        iteration === 0
+          ? 'the dev problems were not evaluated before training'
+          : `the dev problems were not evaluated in iteration ${iteration}`,
+      );
+}
+
+/** Seeds, samplers and number of the rollouts, which follow from the settings and the problems alone. */
+class SampleCheck {
+  readonly #settings: CourseSettings;
+  readonly #runSeed: bigint;
+
+  constructor(settings: CourseSettings) {
+    this.#settings = settings;
+    this.#runSeed = BigInt(settings.seed);
+  }
+
+  problems(records: readonly RolloutsRecord[], { iteration, sampler }: IterationCourse): { problemId: string; tier: string }[] {
+    const { rollouts, samples } = this.#settings.sampling;
+    const problems: { problemId: string; tier: string }[] = [];
+    for (const record of records) {
+      if (record.kind === 'problem') problems.push({ problemId: record.problemId, tier: record.tier });
+      else if (record.kind === 'rollout') this.#checkSample(record, iteration, sampler);
+    }
+    const wanted = Math.max(1, Math.round(rollouts / samples));
+    const sampled = records.filter(({ kind }) => kind === 'rollout').length;
+    if (new Set(problems.map(({ problemId }) => problemId)).size !== problems.length) fail(`iteration ${iteration} has a problem twice`);
+    if (problems.length > wanted || sampled !== problems.length * samples)
+      fail(
+        `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, and the settings say ${wanted} problems, ${samples} samples of each`,
+      );
+    return problems;
+  }
+
+  #checkSample({ problemId, sample, seed, adapterId }: RolloutRecord, iteration: number, sampler: string | null): void {
+    const own = deriveSeed({ runSeed: this.#runSeed, purpose: 'rollout', iteration, problemId, sample });
+    if (seed !== own.toString())
+      fail(`sample ${sample} of problem ${problemId} in iteration ${iteration} has the seed ${seed}, and the run's gives ${own}`);
+    if (adapterId !== sampler)
+      fail(`iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, and the log leads to ${sampler ?? 'the bare base'}`);
+  }
+}

@@ -1,0 +1,111 @@
+import { localBackend } from '../backends/local.js';
+import type { Adapter } from '../engine/adapter.js';
+import type { Model } from '../engine/model.js';
+import { wholeSets } from '../evaluation/evaluation-set.js';
+import { evaluateGreedy } from '../evaluation/greedy.js';
+import { HeldOutProblems } from '../evaluation/held-out-problems.js';
+import { inTurns, type LogReader } from '../log/read.js';
+import { deriveSeed } from '../random.js';
+import type { RunStart } from '../run-folder/manifest.js';
+import { normalTail, type Summary } from '../statistics/index.js';
+import type { OpenTask, Problem } from '../tasks/task.js';
+import { nonceSeed } from './resample.js';
+import type { HeldOutRequest } from './held-out.js';
+
+/**
+ * Step 10, on problems that nobody could know: drawn with the nonce, which the witness told when the adapter was under a signed head. Every
+ * test problem is in the package or follows from the task, and whoever trains on them reaches what he likes there.
+ */
+
+/** Fresh problems of each tier, where nothing else is asked for. */
+export const FRESH_PER_TIER = 25;
+/** Most that may be asked for. */
+export const MOST_FRESH = 100;
+/** A task with few problems may repeat itself; after so many draws for each one wanted its tier stays smaller. */
+const DRAWS = 8;
+
+export interface Fresh {
+  /** With the submitted adapter. */
+  readonly measured: Summary;
+  /** Test accuracy less fresh accuracy, both after and measured here. */
+  readonly gap: number;
+  /** One-sided: a gap as large by chance, were both of one kind. */
+  readonly p: number;
+}
+
+export interface FreshRequest extends Pick<HeldOutRequest, 'signal' | 'onProgress'> {
+  readonly reader: LogReader;
+  readonly start: RunStart;
+  readonly task: OpenTask;
+  readonly model: Model;
+  readonly nonce: string;
+  readonly perTier: number;
+  readonly adapter: Adapter | null;
+  /** What was measured on the test problems after training. */
+  readonly tested: Summary;
+}
+
+/** Problems of the tiers of the test set that are in no evaluation set and were not sampled in training; few where the task has few. */
+async function drawFresh({ reader, start, task, model, nonce, perTier, tested, signal }: FreshRequest): Promise<Problem[]> {
+  const taken = new Set<string>();
+  for await (const { payload } of inTurns(reader.records({ stream: 'rollouts' }), signal))
+    if (payload.kind === 'problem' && typeof payload.problemId === 'string') taken.add(payload.problemId);
+  const heldOut = new HeldOutProblems(await wholeSets(task), { model, task, style: start.evaluation.style });
+  const runSeed = nonceSeed('isopro.fresh.v1', nonce);
+  const problems: Problem[] = [];
+  for (const { id: tier } of task.tiers) {
+    if (!Object.hasOwn(tested.byTier, tier)) continue;
+    for (let sample = 0, found = 0; sample < DRAWS * perTier && found < perTier; sample++) {
+      signal?.throwIfAborted();
+      const problem = await task.generate(tier, deriveSeed({ runSeed, purpose: 'fresh problem', iteration: 0, problemId: tier, sample }));
+      if (taken.has(problem.id) || (await heldOut.find(problem)) !== null) continue;
+      taken.add(problem.id);
+      problems.push(problem);
+      found++;
+    }
+  }
+  return problems;
+}
+
+/** One-sided p that the mean over tiers is no greater in the first: a normal test on rates with one success and one failure added to each. */
+export function gapP(a: Pick<Summary, 'byTier'>, b: Pick<Summary, 'byTier'>, tiers: OpenTask['tiers']): number {
+  const present = tiers.filter(({ id }) => Object.hasOwn(a.byTier, id) && Object.hasOwn(b.byTier, id));
+  const slotOf = ({ id, group }: OpenTask['tiers'][number]): string => group ?? id;
+  const slots = new Set(present.map(slotOf)).size;
+  let [difference, variance] = [0, 0];
+  for (const tier of present) {
+    const weight = 1 / (slots * present.filter((other) => slotOf(other) === slotOf(tier)).length);
+    const [one, two] = [a, b].map(({ byTier }) => {
+      const { passed, n } = byTier[tier.id]!;
+      const rate = (passed + 1) / (n + 2);
+      return { rate, variance: (rate * (1 - rate)) / (n + 2) };
+    }) as [{ rate: number; variance: number }, { rate: number; variance: number }];
+    difference += weight * (one.rate - two.rate);
+    variance += weight ** 2 * (one.variance + two.variance);
+  }
+  const z = difference / Math.sqrt(variance);
+  return z >= 0 ? normalTail(z) : 1 - normalTail(-z);
+}
+
+/** Null where the task has not a fresh problem of each tier. @throws as evaluateGreedy and the task */
+export async function measureFresh(request: FreshRequest): Promise<Fresh | null> {
+  const { start, task, model, adapter, tested, signal, onProgress } = request;
+  if (task.rows !== undefined) return null; // rows are as many as they are
+  const problems = await drawFresh(request);
+  const tiers = task.tiers.filter(({ id }) => Object.hasOwn(tested.byTier, id));
+  if (tiers.some(({ id }) => !problems.some(({ tier }) => tier === id))) return null;
+  const { style, maxTokens, maxSequences } = start.evaluation;
+  const { summary } = await evaluateGreedy(localBackend(model), task, problems, {
+    style,
+    maxTokens,
+    maxSequences,
+    adapter,
+    ...(signal === undefined ? {} : { signal }),
+    ...(onProgress === undefined ? {} : { onProgress }),
+  });
+  return {
+    measured: summary,
+    gap: (tested.mean ?? NaN) - (summary.mean ?? NaN),
+    p: gapP(tested, summary, task.tiers),
+  };
+}

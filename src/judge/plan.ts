@@ -1,0 +1,38 @@
+import type { Model } from '../engine/model.js';
+import { wholeSets } from '../evaluation/evaluation-set.js';
+import { Undrawn } from '../evaluation/undrawn.js';
+import { allocate } from '../rollouts/allocation.js';
+import { planRollouts } from '../rollouts/plan.js';
+import type { RunStart } from '../run-folder/manifest.js';
+import type { OpenTask } from '../tasks/task.js';
+import { courseSettings, type IterationRollouts } from './course.js';
+import { HardFail } from './hard-fail.js';
+
+/**
+ * Which problems an iteration had to draw: those of the seed, the settings, the task and the verdicts before it, by the same functions as
+ * `run` itself.
+ * @throws what the task throws
+ */
+export async function planCheck(start: RunStart, task: OpenTask, model: Model): Promise<(of: IterationRollouts) => Promise<void>> {
+  const { seed, sampling } = courseSettings(start);
+  const { style, maxTokens } = start.evaluation;
+  const { rollouts, samples, allocation, allocationFloor } = sampling;
+  const excluded = new Undrawn(await wholeSets(task), { model, task, style, maxTokens });
+  const tiers = task.tiers.filter(({ trains }) => trains).map(({ id }) => id);
+  return async ({ iteration, problems, buffer }) => {
+    const counts = allocate({
+      tiers,
+      problems: Math.max(1, Math.round(rollouts / samples)),
+      records: buffer.records(iteration),
+      floor: allocation === 'uniform' ? 1 : allocationFloor,
+    });
+    const plan = await planRollouts({ task, runSeed: BigInt(seed), iteration, counts, samples: 1, excluded });
+    const at = plan.findIndex(({ problem }, i) => problem.id !== problems[i]?.problemId || problem.tier !== problems[i]?.tier);
+    if (at >= 0 || plan.length !== problems.length)
+      throw new HardFail(
+        'course_verification',
+        `iteration ${iteration} has ${problems.length} problems, and the run's seed, its settings and the verdicts before give ` +
+          `${at < 0 ? plan.length : `${plan.length}, of which number ${at + 1} is another`}`,
+      );
+  };
+}

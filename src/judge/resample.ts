@@ -1,0 +1,107 @@
+import { hash } from 'node:crypto';
+import { localBackend } from '../backends/local.js';
+import type { Model } from '../engine/model.js';
+import { inTurns, type LogReader } from '../log/read.js';
+import { Random } from '../random.js';
+import { answer, samplingOf } from '../rollouts/answer.js';
+import type { RunStart } from '../run-folder/manifest.js';
+import { readRolloutsRecord, type ProblemRecord, type RolloutRecord } from '../run-folder/rollout-records.js';
+import type { OpenTask, Problem } from '../tasks/task.js';
+import { courseSettings } from './course.js';
+import { HardFail } from './hard-fail.js';
+
+/**
+ * Step 15: a few rollouts are sampled again. The base model sampled those of the first iteration, and the judge has it; the adapters in
+ * between are not kept. The nonce chooses which, so that a run that made its replies up is not told which of them are asked for.
+ */
+
+/** Rollouts that are sampled again. */
+export const RESAMPLED = 8;
+
+/**
+ * On another class of machine a reply may come otherwise from some token on, where rounding moved a draw: so many first tokens tell a reply
+ * that was sampled with this seed from one that was not.
+ */
+const FIRST = 16;
+
+export interface Resampled {
+  readonly asked: number;
+  /** Those that came token by token as they are logged. */
+  readonly same: number;
+}
+
+export interface ResampleRequest {
+  readonly reader: LogReader;
+  readonly start: RunStart;
+  readonly task: OpenTask;
+  readonly model: Model;
+  /** Of the final head, 64 hex digits. */
+  readonly nonce: string;
+  /** Whether what is sampled here has the same bits as on the run's machine. */
+  readonly exact: boolean;
+  readonly signal?: AbortSignal;
+}
+
+/** A seed of one's own from a nonce. */
+export const nonceSeed = (purpose: string, nonce: string): bigint =>
+  hash('sha256', Buffer.concat([Buffer.from(purpose, 'latin1'), Buffer.from(nonce, 'hex')]), 'buffer').readBigUInt64BE(0);
+
+interface Chosen {
+  readonly problem: ProblemRecord;
+  readonly rollout: RolloutRecord;
+}
+
+/** Some of the rollouts that the bare base sampled, each with the same chance (Vitter 1985, algorithm R). */
+async function choose(reader: LogReader, nonce: string, signal: AbortSignal | undefined): Promise<Chosen[]> {
+  const random = new Random(nonceSeed('isopro.resample.v1', nonce));
+  const chosen: Chosen[] = [];
+  let problem: ProblemRecord | null = null;
+  let seen = 0;
+  for await (const record of inTurns(reader.records({ stream: 'rollouts' }), signal)) {
+    if (record.payload.kind !== 'problem' && record.payload.kind !== 'rollout') continue;
+    const taken = readRolloutsRecord(record);
+    if (taken.iteration !== 1) break;
+    if (taken.kind === 'problem') problem = taken;
+    else if (taken.kind === 'rollout' && problem !== null && taken.adapterId === null) {
+      const place = seen++ < RESAMPLED ? chosen.length : random.nextInteger(0, seen - 1);
+      if (place < RESAMPLED) chosen[place] = { problem, rollout: taken };
+    }
+  }
+  return chosen;
+}
+
+/** @throws HardFail where the base model does not say what the log has it say; what task and model throw */
+export async function resampleRollouts({ reader, start, task, model, nonce, exact, signal }: ResampleRequest): Promise<Resampled> {
+  const { sampling } = courseSettings(start);
+  const chosen = await choose(reader, nonce, signal);
+  const plan: { problem: Problem; seeds: bigint[] }[] = [];
+  for (const { problem, rollout } of chosen) plan.push({ problem: await task.readProblem(problem.problem), seeds: [BigInt(rollout.seed)] });
+  const found: number[][] = [];
+  const { style, maxTokens, maxSequences } = start.evaluation;
+  const { temperature, topP } = sampling;
+  await model.setAdapter(null);
+  await answer(
+    {
+      backend: localBackend(model),
+      plan,
+      ...samplingOf(task, { style, temperature, topP, maxTokens }, maxSequences),
+      ...(signal === undefined ? {} : { signal }),
+    },
+    ({ earlier, rollout }) => {
+      found[rollout.promptIndex] = [...earlier.map(({ reply }) => reply), rollout].flatMap(({ tokenIds }) => [...tokenIds]);
+    },
+  );
+  const beginsAlike = (i: number, length: number): boolean => {
+    const { tokenIds } = chosen[i]!.rollout;
+    return found[i]!.slice(0, length).join() === tokenIds.slice(0, length).join();
+  };
+  const same = chosen.filter((_, i) => beginsAlike(i, Infinity)).length;
+  const begun = chosen.filter((_, i) => beginsAlike(i, FIRST)).length;
+  if (exact ? same < chosen.length : chosen.length > 1 && begun === 0)
+    throw new HardFail(
+      'rollout_resampling',
+      `of ${chosen.length} rollouts of the first iteration, chosen by the nonce and sampled again from the base model, ${same} ` +
+        `${same === 1 ? 'comes' : 'come'} as logged${exact ? '' : `, and none begins so`}`,
+    );
+  return { asked: chosen.length, same };
+}
