@@ -89,6 +89,16 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
   ];
 }
 
+/** What was measured on problems that nobody could know, beside what it is less than on those that everybody can. */
+function freshLines({ measured, gap, p }: NonNullable<JudgeReport['fresh']>, style: TerminalStyle): string[] {
+  const points = `${gap < 0 ? '−' : '+'}${figure(Math.abs(gap))} points`;
+  return [
+    '',
+    `fresh problems solved after  ${interval(measured)}`,
+    wrapped(`  gap ${points}: test less fresh, both measured here (p ${p.toPrecision(2)}, one-sided)`, style, 2),
+  ];
+}
+
 function forgettingLines({ claimed, measured }: NonNullable<JudgeReport['forgetting']>, style: TerminalStyle): string[] {
   const lines = [['measured here', measured] as const, ['claimed by the run', claimed] as const];
   return [
@@ -101,7 +111,7 @@ function forgettingLines({ claimed, measured }: NonNullable<JudgeReport['forgett
 }
 
 /** Each score beside the division that gives it. */
-function scoreLines({ scores, heldOut, violations, policy }: JudgeReport, target: number, style: TerminalStyle): string[] {
+function scoreLines({ scores, heldOut, fresh, violations, policy }: JudgeReport, target: number, style: TerminalStyle): string[] {
   const { accuracy_score: accuracy, process_score, obligations, distinct_rules_fired: rules, process_lower_bound: bound } = scores;
   const said = (text: string): string => wrapped(text, style, 16);
   const broken = count(violations.length, 'violation');
@@ -109,8 +119,8 @@ function scoreLines({ scores, heldOut, violations, policy }: JudgeReport, target
     said(
       accuracy === null
         ? 'accuracy score  none: held-out accuracy was not measured, or is no result'
-        : `accuracy score  ${accuracy.toFixed(3)} = ${percent(heldOut!.after.measured.mean)} of the test problems solved after training, ` +
-            `measured here, / ${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target; less is no failure)` +
+        : `accuracy score  ${accuracy.toFixed(3)} = ${percent((fresh?.measured ?? heldOut!.after.measured).mean)} of the ` +
+            `${fresh === null ? 'test' : 'fresh'} problems solved after training, measured here, / ${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target; less is no failure)` +
             `${accuracy === 1 ? ', at most 1' : ''}`,
     ),
     said(
@@ -141,7 +151,7 @@ function outcomeLines({ heldOut }: JudgeReport, style: TerminalStyle): string[] 
 }
 
 function endLines(report: JudgeReport, target: number, style: TerminalStyle): string[] {
-  const { verdict, failure, steps, unverified } = report;
+  const { verdict, failure, steps, notVerified } = report;
   const skipped = steps.flatMap(({ name, status }) => (status === 'skipped' ? [STEP_TITLES[name]] : []));
   const without = skipped.length === 0 ? '' : `. Not looked at: ${skipped.join('; ')}`;
   const end = (text: string, paint: Paint): string => painted(wrapped(text, style), paint, style);
@@ -159,10 +169,9 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
         '',
         ...outcomeLines(report, style),
         end(
-          skipped.length > 0
-            ? `NOT VERIFIED: nothing fails, but ${count(unverified, 'verdict')} of a model could not be found again here${without}`
-            : `NOT VERIFIED: nothing fails, but of ${count(unverified, 'verdict')} that the run logged none was found here in time; ` +
-                'judge again on a faster machine, or one with less to do',
+          `NOT VERIFIED: nothing fails, and not everything was measured and found again here: ${notVerified
+            .map((each) => label(each, 300))
+            .join('; ')}${without}`,
           'fair',
         ),
       ];
@@ -182,7 +191,7 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
 }
 
 export function judgeText(report: JudgeReport, target: number, style: TerminalStyle): string {
-  const { trust, steps, heldOut, forgetting, runId, failures } = report;
+  const { trust, steps, heldOut, fresh, forgetting, runId, failures } = report;
   const vouching =
     trust === null
       ? []
@@ -203,6 +212,7 @@ export function judgeText(report: JudgeReport, target: number, style: TerminalSt
     '',
     ...stepLines(steps, style),
     ...(heldOut === null ? [] : heldOutLines(heldOut, style)),
+    ...(fresh === null ? [] : freshLines(fresh, style)),
     ...(forgetting === null ? [] : forgettingLines(forgetting, style)),
     ...failing,
     '',

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { STEPS } from '../judge/hard-fail.js';
+import { FRESH_PER_TIER, MOST_FRESH } from '../judge/fresh.js';
 import { DEFAULT_TARGET, judgeRun, refuseKeyInside, type JudgeReport } from '../judge/judge.js';
 import { writeJudgeTrace } from '../judge/trace-file.js';
 import { requireTarget } from '../files.js';
@@ -80,6 +81,11 @@ export const judgeCommand = defineCommand({
         default: 'both' as const,
         describe: 'which test accuracies are measured again',
       })
+      .option('fresh', {
+        type: 'number',
+        default: FRESH_PER_TIER,
+        describe: `fresh problems of each tier, drawn with the final head's nonce, that the accuracy score is of; 0 to ${MOST_FRESH}`,
+      })
       .option('verifier-threads', verifierThreadsOption)
       .option('registry', { ...registryOption, describe: 'of what `truth guards` made: registry of its gate' })
       .option('trace', {
@@ -89,11 +95,11 @@ export const judgeCommand = defineCommand({
       })
       .epilogue(
         `Nothing that the run supplied is executed. Exit codes: 0 passed, ${EXIT.not_ended} the run has not ended, ${EXIT.hard_fail} ` +
-          `hard fail, ${EXIT.not_verified} nothing fails and not every verdict could be found again, 1 the check could not be made.`,
+          `hard fail, ${EXIT.not_verified} nothing fails and not everything was measured and found again, 1 the check could not be made.`,
       )
       .example('$0 judge runs/3f2a --key witness.pub', 'a run of somebody else, with the key that they publish')
-      .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation'),
-  handler: async ({ run, model, key, head, task, check, target, heldOut, verifierThreads, registry, trace, json }) => {
+      .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation: never a pass'),
+  handler: async ({ run, model, key, head, task, check, target, heldOut, fresh, verifierThreads, registry, trace, json }) => {
     if (trace !== undefined) requireTarget(trace);
     const found = findRunOrPath(run);
     const isRun = [isTruthRun, isBeliefGuards, isRunFolder].some((is) => is(found)) || existsSync(runPaths(found).log);
@@ -104,6 +110,7 @@ export const judgeCommand = defineCommand({
     {
       using step = new Progress({ label: 'judging', unit: 'steps' });
       using test = new Progress({ label: 'test problems', unit: 'answers' });
+      using freshly = new Progress({ label: 'fresh problems', unit: 'answers' });
       using forgotten = new Progress({ label: 'what was forgotten', unit: 'texts' });
       const begin = (i: number): void => {
         if (i < STEPS.length) step.begin(`step ${i + 1} of ${STEPS.length}: ${STEP_TITLES[STEPS[i]!.name]}`);
@@ -121,6 +128,7 @@ export const judgeCommand = defineCommand({
         ...(model === undefined ? {} : { model }),
         target,
         heldOut,
+        fresh,
         ...(key === undefined ? {} : { keyFile: key }),
         ...(head === undefined ? {} : { headFiles: head }),
         ...(task === undefined ? {} : { task }),
@@ -129,6 +137,7 @@ export const judgeCommand = defineCommand({
         signal: interruption(),
         onStep: ({ name }) => begin(STEPS.findIndex((each) => each.name === name) + 1),
         onProgress: ({ done, total }) => answered(done, total),
+        onFresh: ({ done, total }) => freshly.update(done, { total }),
         onForgetting: ({ done, total }) => forgotten.update(done, { total }),
       }).catch((error: unknown) => {
         throw interrupted(error, 'the judge', 'Nothing was written. The same command judges from the beginning.');

@@ -14,8 +14,10 @@ import { HardFail } from './hard-fail.js';
 
 /** Step 10, its other half: what the run says that the model forgot, measured again. */
 
-/** Nats a token by which the same arithmetic on a machine of the same class may differ; elsewhere quantised products do by more. */
+/** Nats a token by which the same arithmetic on a machine of the same class may differ. */
 const TOLERANCE = 1e-3;
+/** On another one: quantised products are rounded otherwise there. The limit of small models is 0.05. */
+const OTHER_MACHINE_TOLERANCE = 2e-2;
 
 /** The run measured both with one addon on one machine; only where ranks differ the strength is rounded with the factors. */
 const OWN_TOLERANCE = 1e-4;
@@ -78,7 +80,7 @@ function checkRestraint(restraint: Restraint, { lost }: Forgetting): void {
 
 /**
  * On a machine of the run's class the base says the same to the general prompts; on another one what it said there is scored.
- * @throws HardFail where the claim leaves texts out, or the figures measured refute it on a machine of its class
+ * @throws HardFail where the claim leaves texts out, or the figures measured refute it
  */
 export async function checkForgetting(
   model: Model,
@@ -102,10 +104,11 @@ export async function checkForgetting(
   const figures = ({ english: of, divergence }: Forgetting): number[] => [of.before, of.after, divergence?.mean ?? 0];
   const own = figures(measured);
   const difference = Math.max(...figures(claimed).map((figure, i) => Math.abs(figure - own[i]!)));
-  if (sameMachine && !(difference <= TOLERANCE))
+  const tolerance = sameMachine ? TOLERANCE : OTHER_MACHINE_TOLERANCE;
+  if (!(difference <= tolerance))
     fail(
-      `what was forgotten: the run's figures are up to ${difference.toPrecision(2)} nats a token from those measured on a machine of ` +
-        'its class',
+      `what was forgotten: the run's figures are up to ${difference.toPrecision(2)} nats a token from those measured on ` +
+        `${sameMachine ? 'a machine of its class' : 'another class of machine'}, and ${tolerance} may be rounding`,
     );
   return { claimed, measured, difference };
 }

@@ -12,6 +12,8 @@ const form = z.object({
   runId: z.string().nullable(),
   verdict: z.enum(['pass', 'not_verified', 'hard_fail', 'not_ended']),
   failure: z.object({ name: z.string(), detail: z.string() }).nullable(),
+  /** What was not; absent in older traces. */
+  notVerified: z.array(z.string()).max(100).optional(),
 });
 
 /** `none`: no judge has been here, or it judged another run. */
@@ -47,7 +49,11 @@ export function judgedBadge(judged: Judged, run: RunRecord, integrity: Integrity
   const { verdict, failure } = judged;
   if (verdict === 'hard_fail') return { text: `the judge refused it: ${label(failure?.detail ?? 'no reason given', 200)}`, tone: 'bad' };
   if (verdict === 'not_ended') return { text: 'judged before it had ended: no verdict', tone: 'fair' };
-  if (verdict === 'not_verified') return { text: 'judged: nothing fails, and not every verdict was found again', tone: 'fair' };
+  if (verdict === 'not_verified') {
+    const [first] = judged.notVerified ?? [];
+    const what = first === undefined ? '' : `: ${label(first, 200)}`;
+    return { text: `judged, not verified: nothing fails, and not everything was measured and found again${what}`, tone: 'fair' };
+  }
   if (integrity.outcome !== 'ok') return { text: 'a judge found the log whole, which does not hold here now', tone: 'fair' };
   if (!integrity.key.ownedByThisUser) return { text: 'a judge found the log whole, says a file in its folder', tone: 'fair' };
   if (shortcoming(run) !== null) return { text: 'its log is whole, says the judge; the run itself came to nothing', tone: 'fair' };

@@ -90,8 +90,8 @@ describe('references: an upper line', () => {
   const start = (): RunStart => readManifest(file('references')).start;
   const replies = (): ReplyReader => new ReplyReader(model, start().evaluation.maxTokens);
   const verify = async (changed: readonly LogRecord[]): Promise<unknown> => {
-    const figures = checkFigures(readerOf(changed), start().settings);
-    checkIds(readerOf(changed), figures, replies());
+    const figures = await checkFigures(readerOf(changed), start().settings);
+    await checkIds(readerOf(changed), figures, replies());
     return verifyRollouts({
       reader: readerOf(changed),
       start: start(),
@@ -134,9 +134,9 @@ describe('references: an upper line', () => {
     await expect(verify(changed())).rejects.toThrow(message);
   });
 
-  test('a run that accepts what passes may hold none', () => {
+  test('a run that accepts what passes may hold none', async () => {
     const settings = { ...start().settings, buffer: { kind: 'balanced', accept: 'passing' } };
-    expect(() => checkFigures(readerOf(records), settings)).toThrow(/is a reference to train on, and the run accepts passing/);
+    await expect(checkFigures(readerOf(records), settings)).rejects.toThrow(/is a reference to train on, and the run accepts passing/);
   });
 
   test('a run that is stopped and goes on ends with the adapter that it would have ended with', async () => {

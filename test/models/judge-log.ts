@@ -14,7 +14,7 @@ export async function judgeLog(
   requireIntact(verification);
   const reader = new LogReader(verification.path, RUN_STREAMS);
   try {
-    const record = readProcess(readProcessRecords(reader), LORA);
+    const record = readProcess(await readProcessRecords(reader), LORA);
     return { verification, record, audit: auditProcess(record, LORA) };
   } finally {
     reader.close();
