@@ -134,13 +134,16 @@ describe('an honest run', () => {
       '3 pass',
       '4 pass',
       '13 pass',
+      '14 pass',
       '6 pass',
       '7 pass',
+      '15 pass',
       '8 pass',
       '9 pass',
       '10 pass',
       '11 pass',
     ]);
+    console.log(JSON.stringify(honestReport.scores), JSON.stringify(honestReport.violations), honestReport.steps.map((x) => x.detail).join(' | '));
     expect(honestReport.scores).toMatchObject({
       accuracy_score: 1,
       process_score: 1,

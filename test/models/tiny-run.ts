@@ -2,16 +2,16 @@
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel, type Model } from '../../src/engine/model.js';
-import { createTrainer, type StepStatistics, type TrainSequence } from '../../src/engine/trainer.js';
+import { createTrainer, type StepStatistics } from '../../src/engine/trainer.js';
 import { localBackend } from '../../src/backends/local.js';
 import { evaluateHistory } from '../../src/monitor/evaluate-rules.js';
-import { executeDecision, executedRules } from '../../src/monitor/remedies.js';
+import { executeDecision } from '../../src/monitor/remedies.js';
 import { ruleConfig } from '../../src/monitor/rules.js';
 import { decisionRecord, effectRecord, evaluationRecord, iterationRecords } from '../../src/run-folder/monitor-records.js';
 import { TrainerExecutor } from '../../src/trainees/lora/executor.js';
 import { scripted } from '../../src/trainees/lora/scripted.js';
 import { LORA, type LoraIteration as Iteration } from '../../src/trainees/lora/trainee.js';
-import { evaluationSet } from '../../src/evaluation/evaluation-set.js';
+import { evaluationSet, wholeSets } from '../../src/evaluation/evaluation-set.js';
 import { evaluateGreedy } from '../../src/evaluation/greedy.js';
 import { judgePolicies } from '../../src/evaluation/policies.js';
 import { measureProbe } from '../../src/evaluation/probe.js';
@@ -24,7 +24,7 @@ import { MANIFEST_FORMAT, startDigests, writeManifest, type RunManifest, type Ru
 import { makeRunFolder } from '../../src/run-folder/paths.js';
 import type { AdmissionSettings, Sample } from '../../src/algorithms/algorithm.js';
 import { algorithmOf } from '../../src/algorithms/index.js';
-import { RolloutTally } from '../../src/run-folder/derived.js';
+import { heldOutReading, RolloutTally } from '../../src/run-folder/derived.js';
 import {
   adapterStateRecord,
   adapterTargets,
@@ -34,8 +34,15 @@ import {
 } from '../../src/run-folder/course-records.js';
 import { devReplyRecord, heldOutRecord, policiesRecord } from '../../src/run-folder/evaluation-records.js';
 import { openTask } from '../../src/tasks/open-task.js';
-import type { OpenTask, Problem } from '../../src/tasks/task.js';
-import { deriveSeed } from '../../src/random.js';
+import type { OpenTask } from '../../src/tasks/task.js';
+import { ReplayBuffer } from '../../src/algorithms/replay-buffer.js';
+import { trainSequence } from '../../src/algorithms/sequences.js';
+import { chunks } from '../../src/algorithms/steps.js';
+import { Undrawn } from '../../src/evaluation/undrawn.js';
+import { allocate } from '../../src/rollouts/allocation.js';
+import { answer, samplingOf } from '../../src/rollouts/answer.js';
+import { planRollouts, type PlannedProblem } from '../../src/rollouts/plan.js';
+import { pairedChange, verdictsByTier } from '../../src/statistics/index.js';
 import { decided } from './rule-history.js';
 import { encodeModel, synthesizeModel } from './synthetic.js';
 import { RUN_STREAMS, type NewRunRecord } from '../../src/run-folder/streams.js';
@@ -75,10 +82,13 @@ export interface TrainedRun {
 
 const EVALUATION = { style: 'plain', maxTokens: 6, maxSequences: 8, contextTokens: 2048, threads: 1 } as const;
 const ITERATIONS = 12;
-const STEPS = 4;
 /** Logged in each iteration: problems, and samples of each. */
 const PROBLEMS = 10;
 const SAMPLES = 4;
+const DRAWN = { temperature: 1, topP: 1 } as const;
+const BATCH = 8;
+/** Dev problems of each tier. */
+const DEV = 4;
 
 /** Every pass is the same word: nothing else is to be trained on. */
 const RULES = { algorithm: { id: 'rft' }, buffer: { accept: 'passing', kind: 'classic' } } as const;
@@ -92,47 +102,71 @@ function writeModel(path: string): void {
   writeFileSync(path, Buffer.concat([...encodeModel(model)]));
 }
 
-interface Trained {
-  readonly problem: Problem;
-  readonly promptIds: readonly number[];
-  readonly sequence: TrainSequence;
+const endOf = (model: Model): number => (model.info.eot >= 0 ? model.info.eot : model.info.eos);
+
+interface Said {
+  readonly text: string;
+  readonly tokenIds: readonly number[];
+  readonly finish: string;
+  readonly form: string | null;
+  readonly kind: string;
+  readonly violations: readonly string[];
 }
 
-/** Problems that are in neither evaluation set, each with the one right answer. */
-async function trainingData(model: Model, task: OpenTask, evaluated: ReadonlySet<string>, count: number): Promise<Trained[]> {
-  const sequences: Trained[] = [];
-  for (let sample = 0; sequences.length < count; sample++) {
-    const problem: Problem = await task.generate(
-      'long',
-      deriveSeed({ runSeed: 42n, purpose: 'training', iteration: 0, problemId: 'long', sample }),
-    );
-    if (evaluated.has(problem.id)) continue;
-    const prompt = model.renderChat(await task.prompt(problem, 'plain')).tokenIds;
-    const tokenIds = Int32Array.from([...prompt, ...model.tokenize('ok'), model.info.eot >= 0 ? model.info.eot : model.info.eos]);
-    sequences.push({
-      problem,
-      promptIds: [...prompt],
-      sequence: { tokenIds, labelMask: Uint8Array.from(tokenIds, (_, t) => (t >= prompt.length ? 1 : 0)) },
-    });
-  }
-  return sequences;
+/** What the base model says to a plan, by problem and sample. */
+async function sampled(model: Model, task: OpenTask, plan: readonly PlannedProblem[]): Promise<Said[][]> {
+  const said: Said[][] = plan.map(() => []);
+  const { style, maxTokens, maxSequences } = EVALUATION;
+  await answer({ backend: localBackend(model), plan, ...samplingOf(task, { style, maxTokens, ...DRAWN }, maxSequences) }, (reply) => {
+    const { promptIndex, sampleIndex, text, tokenIds, finish } = reply.rollout;
+    const { form, verdict } = reply.judgement;
+    said[promptIndex]![sampleIndex] = {
+      text,
+      tokenIds: [...tokenIds!],
+      finish,
+      form,
+      kind: verdict.kind,
+      violations: verdict.violations.map(({ category }) => category),
+    };
+  });
+  return said;
 }
 
-/** Samples of some problems; the part of them that is right rises as the loss falls. */
-function rolloutRecords(model: Model, iteration: number, problems: readonly Trained[], chance: number): NewRunRecord[] {
+/** What is wrong halves with each iteration, and something always is. The first one has what the base model says. */
+async function rolloutRecords(
+  model: Model,
+  task: OpenTask,
+  iteration: number,
+  problems: readonly PlannedProblem[],
+  adapterId: string | null,
+): Promise<NewRunRecord[]> {
   const total = problems.length * SAMPLES;
-  const passing = Math.min(total - 1, Math.max(1, Math.round(chance * total)));
+  const passing = Math.min(total - 1, Math.round((1 - 0.5 ** (iteration - 1)) * total));
+  const first = iteration === 1 ? await sampled(model, task, problems) : null;
+  const made = (at: number, sample: number): Said => {
+    const pass = sample * problems.length + at < passing;
+    const text = pass ? 'ok' : 'no';
+    const tokenIds = [...model.tokenize(text), endOf(model)];
+    return { text, tokenIds, finish: 'stop', form: 'text', kind: pass ? 'pass' : 'fail', violations: [] };
+  };
+  const prompts = new Map<string, number[]>();
+  for (const { problem } of problems) prompts.set(problem.id, [...model.renderChat(await task.prompt(problem, 'plain')).tokenIds]);
   return withFates(
     iteration,
-    problems.flatMap(({ problem, promptIds }, at): NewRunRecord[] => [
+    problems.flatMap(({ problem, seeds }, at): NewRunRecord[] => [
       {
         stream: 'rollouts',
-        payload: { kind: 'problem', iteration, problemId: problem.id, tier: problem.tier, problem: problem as never, promptIds },
+        payload: {
+          kind: 'problem',
+          iteration,
+          problemId: problem.id,
+          tier: problem.tier,
+          problem: problem as never,
+          promptIds: prompts.get(problem.id)!,
+        },
       },
-      ...Array.from({ length: SAMPLES }, (_, sample): NewRunRecord => {
-        const pass = sample * problems.length + at < passing;
-        const text = pass ? 'ok' : 'no';
-        const tokenIds = [...model.tokenize(text), model.info.eot >= 0 ? model.info.eot : model.info.eos];
+      ...seeds.map((seed, sample): NewRunRecord => {
+        const { text, tokenIds, finish, form, kind, violations } = first?.[at]![sample] ?? made(at, sample);
         return {
           stream: 'rollouts',
           payload: {
@@ -141,14 +175,14 @@ function rolloutRecords(model: Model, iteration: number, problems: readonly Trai
             problemId: problem.id,
             tier: problem.tier,
             sample,
-            seed: `${sample}`,
+            seed: seed.toString(),
             tokenIds,
             text,
-            finish: 'stop',
-            adapterId: null,
+            finish,
+            adapterId,
             meanLogprob: -1,
-            form: 'text',
-            verdict: { kind: pass ? 'pass' : 'fail', violations: [] },
+            form,
+            verdict: { kind, violations },
           },
         };
       }),
@@ -192,7 +226,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     contextTokens: EVALUATION.contextTokens,
   });
   await using task = await openTask(taskPath);
-  const [dev, test] = [await evaluationSet(task, 'dev', 4), await evaluationSet(task, 'test', 10)];
+  const [dev, test] = [await evaluationSet(task, 'dev', DEV), await evaluationSet(task, 'test', 10)];
   const identity = ({ origin, file, perTier, sha256, problems }: typeof dev): RunStart['sets']['dev'] => ({
     origin,
     file,
@@ -204,6 +238,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
   // thresholds of a run that small: full rank and a plateau come early, and one sequence says as much as eight
   const rules = ruleConfig.parse({
     r2: { noiseToBatchLow: 1e-6 },
+    r3: { patience: 1000 },
     r4: { rankUse: 0.05, saturationGap: 0.05, window: 3 },
     objectiveTarget: 1,
   });
@@ -220,10 +255,20 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     settings: {
       seed: '42',
       iterations: ITERATIONS,
-      sampling: { samples: SAMPLES },
-      optimiser: { learningRate },
-      evaluation: { gate: false, gateLevel: 0.05 },
-      ...RULES,
+      model: { threads: EVALUATION.threads, maxSequences: EVALUATION.maxSequences },
+      sampling: {
+        rollouts: PROBLEMS * SAMPLES,
+        samples: SAMPLES,
+        maxTokens: EVALUATION.maxTokens,
+        style: EVALUATION.style,
+        allocation: 'uniform',
+        allocationFloor: 0,
+        ...DRAWN,
+      },
+      optimiser: { learningRate, stepsPerIteration: 8, batchSize: BATCH, warmupSteps: 0 },
+      evaluation: { gate: false, gateLevel: 0.05, devSize: DEV, testSize: 10 },
+      algorithm: RULES.algorithm,
+      buffer: { ...RULES.buffer, tierCap: 256, newShare: 0.5, accumulate: true },
     },
   };
   const evaluate = async (adapter: Awaited<ReturnType<Model['loadAdapter']>> | null): Promise<Awaited<ReturnType<typeof evaluateGreedy>>> =>
@@ -243,32 +288,34 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     });
 
   const before = await evaluate(null);
-  const devReplies: NewRunRecord[] = [];
-  const { outcomes: devOutcomes } = await evaluateGreedy(localBackend(model), task, dev.problems, {
-    ...EVALUATION,
-    adapter: null,
-    onReply: ({ problem, rollout: { finish, tokenIds } }) => {
-      devReplies[dev.problems.indexOf(problem)] = devReplyRecord({ iteration: 0, problemId: problem.id, finish, tokenIds: [...tokenIds] });
-    },
-  });
-  const devBefore = heldOutRecord({
-    set: 'dev',
-    when: 'before',
-    iteration: 0,
-    adapter: null,
-    setSha256: dev.sha256,
-    outcomes: devOutcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
-  });
+  /** The dev problems with an adapter: replies and verdicts as records, and what the rules read of them. */
+  const evaluateDev = async (iteration: number, adapter: Awaited<ReturnType<Model['loadAdapter']>> | null) => {
+    const replies: NewRunRecord[] = [];
+    const { outcomes, summary } = await evaluateGreedy(localBackend(model), task, dev.problems, {
+      ...EVALUATION,
+      adapter,
+      onReply: ({ problem, rollout: { finish, tokenIds } }) => {
+        replies[dev.problems.indexOf(problem)] = devReplyRecord({ iteration, problemId: problem.id, finish, tokenIds: [...tokenIds] });
+      },
+    });
+    const record = heldOutRecord({
+      set: 'dev',
+      when: iteration === 0 ? 'before' : 'iteration',
+      iteration,
+      adapter: adapter?.id ?? null,
+      setSha256: dev.sha256,
+      outcomes: outcomes.map(({ problemId, tier, kind }) => [problemId, tier, kind]),
+    });
+    return { records: [...replies, record], summary, verdicts: verdictsByTier(outcomes, task.tiers) };
+  };
+  const devBefore = await evaluateDev(0, null);
   await using trainer = await createTrainer(model, {
     threads: 1,
     seed: 42n,
     lora: { rank: 4, targets: ['q', 'v', 'down'] },
     optimiser: { learningRate },
   });
-  const trainedOn = await trainingData(model, task, new Set([...dev.problems, ...test.problems].map(({ id }) => id)), 128);
-  const data = trainedOn.map(({ sequence }) => sequence);
-  let batchSize = 8;
-  const digest = (iteration: number): string => iteration.toString(16).padStart(64, '0');
+  let batchSize = BATCH;
   const kept = new Map<string, Uint8Array>();
   let restored = '';
   const inForce = { learningRate, maxNorm: 1, epsilon: 1e-8 };
@@ -279,53 +326,54 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     stop: () => undefined,
   };
   const executor = new TrainerExecutor(trainer, { inForce, loop });
+  /** In force, and the states before. */
+  let present = '';
   const state = async (iteration: number): Promise<NewRunRecord> => {
-    kept.set(digest(iteration), await trainer.snapshot());
-    return adapterStateRecord({ iteration, digest: digest(iteration), targets: adapterTargets(trainer.info.targets) });
+    present = await trainer.exportAdapter(adapterPath);
+    kept.set(present, await trainer.snapshot());
+    return adapterStateRecord({ iteration, digest: present, targets: adapterTargets(trainer.info.targets) });
   };
+  const untrained = await state(0);
+  const bestAdapter = present;
   const batches: NewRunRecord[][] = [
     [
       claim('before', null, before),
-      ...devReplies,
-      devBefore,
+      ...devBefore.records,
       policiesRecord({ tiers: [...task.tiers], verdicts: await judgePolicies(task, test.problems) }),
-      await state(0),
+      untrained,
     ],
   ];
   const history: Iteration[] = [];
-  let firstLoss: number | undefined;
   const tally = new RolloutTally();
+  const buffer = new ReplayBuffer(Infinity);
+  const undrawn = new Undrawn(await wholeSets(task), { model, task, style: EVALUATION.style, maxTokens: EVALUATION.maxTokens });
+  let best = devBefore.verdicts;
   for (let n = 1; n <= ITERATIONS; n++) {
-    if (n === 5) await executor.execute({ op: 'set_lr', from: inForce.learningRate, to: Math.min(1, inForce.learningRate * 30) });
-    const steps: StepStatistics[] = [];
-    for (let k = 0; k < STEPS; k++) {
-      const from = ((n * STEPS + k) * batchSize) % data.length;
-      steps.push(
-        await trainer.step([...data, ...data].slice(from, from + batchSize), {
-          microBatches: Array.from({ length: 4 }, () => batchSize / 4),
-        }),
-      );
+    const counts = allocate({ tiers: task.tiers.map(({ id }) => id), problems: PROBLEMS, records: buffer.records(n), floor: 1 });
+    const plan = await planRollouts({ task, runSeed: 42n, iteration: n, counts, samples: SAMPLES, excluded: undrawn });
+    const rollouts = await rolloutRecords(model, task, n, plan, n === 1 ? null : present);
+    for (const { payload } of rollouts) {
+      if (payload.kind === 'rollout') tally.take(payload as never);
+      buffer.take(payload as never);
     }
-    const loss = steps.reduce((sum, step) => sum + step.loss, 0) / STEPS;
-    firstLoss ??= 1.1 * loss;
+    const drawn = buffer.drawClassic(42n, n).map(({ episode }) => trainSequence(episode));
+    const sound = present;
+    const steps: StepStatistics[] = [];
+    for (const batch of chunks(drawn, batchSize)) steps.push(await trainer.step(batch, { leastMicroBatches: 2 }));
     const parameters = Object.fromEntries(trainer.info.targets.map(({ module, rank }) => [module, rank * 128]));
-    const rollouts = rolloutRecords(
-      model,
-      n,
-      Array.from({ length: PROBLEMS }, (_, i) => trainedOn[(n * PROBLEMS + i) % trainedOn.length]!),
-      1 - loss / firstLoss,
-    );
-    for (const { payload } of rollouts) if (payload.kind === 'rollout') tally.take(payload as never);
+    const trainedState = await state(n);
+    const evaluated = await evaluateDev(n, await model.loadAdapter(adapterPath));
     const measured: Iteration = {
       iteration: n,
       steps,
       informativeGroupFraction: tally.informative(n)!,
       objective: tally.objective(n),
-      heldOut: null,
+      heldOut: heldOutReading(evaluated.summary, evaluated.verdicts, best),
       kl: null,
       parameters,
       executed: [],
     };
+    if (pairedChange(best, evaluated.verdicts).difference >= 0) best = evaluated.verdicts;
     history.push(measured);
     const evaluations = evaluateHistory(history, rules, LORA.ruleSet);
     const modules = Object.fromEntries(
@@ -337,20 +385,27 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
       maxBatchSize: 32,
       maxGradNorm: inForce.maxNorm,
       modules,
-      bestAdapter: digest(0),
-      lastSoundAdapter: digest(n - 1),
+      bestAdapter,
+      lastSoundAdapter: sound,
     });
     const effects = [];
-    executor.begin({ probe: data.slice(0, 2), steps });
+    executor.begin({ probe: drawn.slice(0, 2), steps });
     for (const decision of decisions) effects.push(...(await executeDecision(decision, n, executor)));
-    history[n - 1] = { ...measured, executed: executedRules(decisions, effects) };
+    if (n === 4) {
+      // a rate that is far too high, so that rules have something to say
+      const operation = { op: 'set_lr', from: inForce.learningRate, to: Math.min(1, inForce.learningRate * 30) } as const;
+      effects.push({ kind: 'effect', iteration: n, rule: 'R3', operation, executed: true, measured: await executor.execute(operation) } as const);
+    }
+    history[n - 1] = { ...measured, executed: [...new Set(effects.map(({ rule }) => rule))] };
     batches.push([
       ...rollouts,
+      trainedState,
+      ...evaluated.records,
       ...iterationRecords(measured),
       evaluationRecord(evaluations.at(-1)!),
       ...decisions.map((decision) => decisionRecord(decision, n)),
       ...effects.map(effectRecord),
-      await state(n),
+      ...(effects.length === 0 ? [] : [await state(n)]),
     ]);
   }
   const sha256 = await trainer.exportAdapter(adapterPath);
