@@ -400,26 +400,6 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       return { value: null, detail, status: notes.length === 0 ? ('pass' as const) : ('findings' as const) };
     });
 
-    await trace.run('course_verification', () =>
-      onFiles('course_verification', ['LOG_UNREADABLE'], async () => {
-        if (submitted.adapter === null)
-          return { value: null, detail: 'the bare base is submitted: there is no course', status: 'skipped' as const };
-        const { iterations, steps } = await checkCourse({
-          reader,
-          records,
-          start,
-          figures,
-          submitted,
-          ...(task === null ? {} : { checkPlan: await planCheck(start, task, model) }),
-          ...cancelling,
-        });
-        return {
-          value: null,
-          detail: `${plural(iterations, 'iteration')} and ${plural(steps, 'step')}, as settings and verdicts give them`,
-        };
-      }),
-    );
-
     await trace.run('architecture_replay', () => {
       const replayed = replayStructure(records, LORA.trainee);
       const expected = submitted.adapter === null ? {} : weakened(replayed ?? {}, submitted.restraint?.strength ?? 1);
@@ -444,6 +424,26 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
           `${sameMachine ? 'a machine of the same class' : 'another class of machine'}`,
       };
     });
+
+    await trace.run('course_verification', () =>
+      onFiles('course_verification', ['LOG_UNREADABLE'], async () => {
+        if (submitted.adapter === null)
+          return { value: null, detail: 'the bare base is submitted: there is no course', status: 'skipped' as const };
+        const { iterations, steps } = await checkCourse({
+          reader,
+          records,
+          start,
+          figures,
+          submitted,
+          ...(task === null ? {} : { checkPlan: await planCheck(start, task, model) }),
+          ...cancelling,
+        });
+        return {
+          value: null,
+          detail: `${plural(iterations, 'iteration')} and ${plural(steps, 'step')}, as settings and verdicts give them`,
+        };
+      }),
+    );
 
     await trace.run('rollout_resampling', () =>
       onFiles('rollout_resampling', ['LOG_UNREADABLE', 'PROBLEM_INVALID'], async () => {
@@ -480,6 +480,8 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
 
     findings.heldOut = await trace.run('test_set_evaluation', async () => {
       const claims = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readClaims(reader, start, submitted.adapter, signal));
+      if (figures.policies === null && submitted.adapter !== null)
+        throw new HardFail('test_set_evaluation', 'the log holds no verdicts of the trivial policies');
       const forgot = await onFiles('test_set_evaluation', ['LOG_UNREADABLE'], () => readForgettingClaim(reader, start, submitted, signal));
       if (which !== 'both' && task !== null)
         findings.doubts.push(
@@ -522,8 +524,8 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       const differing = value.after.differing + (value.before?.differing ?? 0);
       const unverified = value.after.unverified + (value.before?.unverified ?? 0);
       findings.unverified += unverified;
-      const figures = [value.before, value.after].flatMap((comparison) => comparison?.figures ?? []);
-      const others = figures.reduce((sum, comparison) => sum + comparison.differing, 0);
+      const beside = [value.before, value.after].flatMap((comparison) => comparison?.figures ?? []);
+      const others = beside.reduce((sum, comparison) => sum + comparison.differing, 0);
       const readings = [value.before, value.after].flatMap((comparison) => comparison?.readings ?? []);
       const otherwise = readings.reduce((sum, comparison) => sum + comparison.differing, 0);
       const missing = unverified === 0 ? '' : `; ${plural(unverified, 'verdict')} not verified: the verifier ran out of time here`;

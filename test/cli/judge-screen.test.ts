@@ -123,13 +123,21 @@ test('a failure is named by the number that its line has', () => {
   });
   const text = judgeText(failed, 0.92, FILE);
   const [, line] = /^ *(\d+) {2}FAIL /m.exec(text)!;
-  expect(text).toContain(`HARD FAIL at step ${line} of ${STEPS.length}, ${STEP_TITLES.adapter_loads} (adapter_loads): a tensor is not finite`);
+  expect(text).toContain(
+    `HARD FAIL at step ${line} of ${STEPS.length}, ${STEP_TITLES.adapter_loads} (adapter_loads): a tensor is not finite`,
+  );
   expect(text).not.toMatch(/PASS/);
 });
 
 describe('in a terminal', () => {
   test.each([80, 200])('of %i columns nothing is wider than it', (width) => {
-    for (const each of [report(), report({ verdict: 'not_verified', notVerified: ['3 verdicts of rollouts were not found in time', 'no fresh problems were asked for'] })])
+    for (const each of [
+      report(),
+      report({
+        verdict: 'not_verified',
+        notVerified: ['3 verdicts of rollouts were not found in time', 'no fresh problems were asked for'],
+      }),
+    ])
       for (const line of judgeText(each, 0.92, { width, prose: width, color: false }).split('\n'))
         expect([line, line.length <= width]).toEqual([line, true]);
   });

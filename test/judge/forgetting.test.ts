@@ -403,12 +403,20 @@ describe('a run', () => {
       expect(result.forgetting!.lost.mean).toBeCloseTo(sum / record.english.reduce((total, { tokens }) => total + tokens, 0), 12);
       // what refutes it is figures that another adapter would have given
       const lied = { prompts, record: { ...record, english: record.english.map((text) => ({ ...text, after: text.before })) } };
-      await expect(checkForgetting(model, lied, moved, true, {})).rejects.toThrow(/nats a token from those measured on a machine of its class/);
+      await expect(checkForgetting(model, lied, moved, true, {})).rejects.toThrow(
+        /nats a token from those measured on a machine of its class/,
+      );
       // on another class of machine a little may be rounding, and no more than that
-      const rounded = { prompts, record: { ...record, english: record.english.map((text) => ({ ...text, after: text.after + 5e-3 * text.tokens })) } };
+      const rounded = {
+        prompts,
+        record: { ...record, english: record.english.map((text) => ({ ...text, after: text.after + 5e-3 * text.tokens })) },
+      };
       expect((await checkForgetting(model, rounded, moved, false, {})).difference).toBeCloseTo(5e-3, 6);
       await expect(checkForgetting(model, rounded, moved, true, {})).rejects.toThrow(/a machine of its class/);
-      const far = { prompts, record: { ...record, english: record.english.map((text) => ({ ...text, after: text.after + 0.05 * text.tokens })) } };
+      const far = {
+        prompts,
+        record: { ...record, english: record.english.map((text) => ({ ...text, after: text.after + 0.05 * text.tokens })) },
+      };
       await expect(checkForgetting(model, far, moved, false, {})).rejects.toThrow(/another class of machine, and 0.02 may be rounding/);
       await expect(readForgettingClaim(reader, start, { adapter: 'ab'.repeat(32) })).rejects.toThrow(/with another adapter/);
       // nor what a run leaves out: some texts, or all that its settings promise
@@ -425,7 +433,9 @@ describe('a run', () => {
       await expect(readForgettingClaim(reader, untold, submitted)).rejects.toThrow(/holds 1 measurements.*say none/);
       expect(await readForgettingClaim(silent('forgetting'), untold, submitted)).toBeNull();
       expect((await readClaims(reader, start, result.adapter.sha256)).constrained).not.toBeNull();
-      await expect(readClaims(silent('constrained'), start, result.adapter.sha256)).rejects.toThrow(/holds 0 evaluations of the test set before/);
+      await expect(readClaims(silent('constrained'), start, result.adapter.sha256)).rejects.toThrow(
+        /holds 0 evaluations of the test set before/,
+      );
     } finally {
       reader.close();
     }
@@ -459,9 +469,13 @@ describe('a run', () => {
       const submitted = { adapter: limited.adapter.sha256, restraint: limited.restraint! };
       expect(await readForgettingClaim(reader, start, submitted)).not.toBeNull();
       const claim = (change: object) => readForgettingClaim(reader, start, { ...submitted, ...change });
-      await expect(claim({ restraint: undefined })).rejects.toThrow(/the limit to what may be forgotten is .*, and the submission says none/);
+      await expect(claim({ restraint: undefined })).rejects.toThrow(
+        /the limit to what may be forgotten is .*, and the submission says none/,
+      );
       await expect(claim({ restraint: { ...submitted.restraint, limit: 2 * limit } })).rejects.toThrow(/and the submission says/);
-      await expect(claim({ restraint: { ...submitted.restraint, strength: 1 } })).rejects.toThrow(/the strength is 1, and what was tried gives/);
+      await expect(claim({ restraint: { ...submitted.restraint, strength: 1 } })).rejects.toThrow(
+        /the strength is 1, and what was tried gives/,
+      );
       const lied = tried.map((each) => (each.strength === strength ? { ...each, lost: each.lost - 0.01 } : each));
       await expect(claim({ restraint: { ...submitted.restraint, tried: lied } })).rejects.toThrow(/the submitted adapter loses/);
     } finally {

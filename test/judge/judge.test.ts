@@ -134,16 +134,15 @@ describe('an honest run', () => {
       '3 pass',
       '4 pass',
       '13 pass',
-      '14 pass',
       '6 pass',
       '7 pass',
+      '14 pass',
       '15 pass',
       '8 pass',
       '9 pass',
       '10 pass',
       '11 pass',
     ]);
-    console.log(JSON.stringify(honestReport.scores), JSON.stringify(honestReport.violations), honestReport.steps.map((x) => x.detail).join(' | '));
     expect(honestReport.scores).toMatchObject({
       accuracy_score: 1,
       process_score: 1,
@@ -176,19 +175,23 @@ describe('an honest run', () => {
       keyFile: key,
       heldOut: 'none',
     });
-    expect(report).toMatchObject({ verdict: 'pass', trust: { ownedByThisUser: false } });
+    expect(report).toMatchObject({ verdict: 'not_verified', failure: null, trust: { ownedByThisUser: false } });
   });
 
   test('of version 1, whose settings lie side by side, passes every step', async () => {
-    const { sampling, optimiser, evaluation, algorithm, buffer, ...rest } = trained.start.settings as Record<string, Record<string, Json>>;
+    const { model, sampling, optimiser, evaluation, algorithm, buffer, ...rest } = trained.start.settings as Record<
+      string,
+      Record<string, Json>
+    >;
     const settings = {
       ...rest,
+      ...model,
       ...sampling,
       ...optimiser,
       ...evaluation,
       algorithm: algorithm!.id,
+      ...buffer,
       buffer: buffer!.kind,
-      accept: buffer!.accept,
     } as RunStart['settings'];
     const old = await cheating({
       start: (start) => ({ ...start, settings }),
@@ -203,9 +206,9 @@ describe('an honest run', () => {
     await failsAt(12, judged(await cheating({ start: (start) => ({ ...start, settings: { seed: '42' } }) })), /are none/);
   });
 
-  test('has no accuracy where the task is not named again or is another file, and still passes', async () => {
+  test('has no accuracy where the task is not named again or is another file, and is not verified', async () => {
     const skipped = await judged(honest, { heldOut: 'both' });
-    expect(skipped).toMatchObject({ verdict: 'pass', heldOut: null, scores: { accuracy_score: null, process_score: 1 } });
+    expect(skipped).toMatchObject({ verdict: 'not_verified', heldOut: null, scores: { accuracy_score: null, process_score: 1 } });
     const other = join(folder.path, 'other.mjs');
     writeFileSync(other, `${readFileSync(trained.task, 'utf8')}// changed\n`);
     const report = await judged(honest, { heldOut: 'both', task: other });
@@ -215,7 +218,7 @@ describe('an honest run', () => {
 
   test("of other code than the judge's passes, and the difference is named", async () => {
     const report = await judged(await cheating({ start: (start) => ({ ...start, code: { ...start.code, javascript: 'ab'.repeat(32) } }) }));
-    expect(report.verdict).toBe('pass');
+    expect([report.verdict, report.failure]).toEqual(['not_verified', null]);
     expect(report.steps.find(({ step }) => step === 4)).toMatchObject({
       status: 'findings',
       detail: expect.stringMatching(/not this judge's: javascript abababababab/),
@@ -235,7 +238,10 @@ describe('an honest run', () => {
 
   test('without a witness passes and says that nobody kept its heads', async () => {
     const run = await cheating({ signer: (home) => new SingleProcessSigner(home) });
-    expect(await judged(run)).toMatchObject({ verdict: 'pass', trust: { signer: 'single-process', ownedByThisUser: true } });
+    expect(await judged(run, { task: trained.task, heldOut: 'both' })).toMatchObject({
+      verdict: 'pass',
+      trust: { signer: 'single-process', ownedByThisUser: true },
+    });
   });
 });
 
@@ -327,7 +333,7 @@ describe('the log (cases 82 to 89, cheat 3, X1, X2, X4, X19)', () => {
     mkdirSync(home);
     const signer = (): ReturnType<typeof localWitness> => localWitness(home);
     const [a, b] = [await cheating({ signer, runId: 'aaaa'.repeat(8) }), await cheating({ signer, runId: 'bbbb'.repeat(8) })];
-    expect((await judged({ folder: a.folder, home })).verdict).toBe('pass');
+    expect((await judged({ folder: a.folder, home })).failure).toBeNull();
     cpSync(join(b.folder, 'log.sqlite'), join(a.folder, 'log.sqlite'));
     await failsAt(4, judged({ folder: a.folder, home }), /another run|of run/);
     const verify = async (target: string): Promise<{ outcome: string; disagreement: object | null }> =>
@@ -387,12 +393,12 @@ describe('rules (X3, X5 to X8, X14 on a whole run; each in its variants in log-s
   test('cheat 5: decisions left out cost the process score and nothing else; cheat 1: files beside the log cost nothing', async () => {
     const run = await cheating({ records: (batch) => batch.filter(({ stream }) => stream !== 'decisions') });
     const report = await judged(run);
-    expect(report).toMatchObject({ verdict: 'pass', scores: { process_score: 0, hard_fail: false } });
+    expect(report).toMatchObject({ failure: null, scores: { process_score: 0, hard_fail: false } });
     expect(report.violations.every(({ kind }) => kind === 'missing')).toBe(true);
     expect(report.steps.find(({ name }) => name === 'rule_coverage_audit')).toMatchObject({ status: 'findings' });
     const shadow = copied();
     for (const name of ['decision_log.jsonl', 'model.py', 'judge_logs.jsonl']) writeFileSync(join(shadow.folder, name), 'junk');
-    expect(await judged(shadow)).toMatchObject({ verdict: 'pass', scores: { process_score: 1 } });
+    expect(await judged(shadow)).toMatchObject({ failure: null, scores: { process_score: 1 } });
   });
 
   test('X15: the rate of the step after a remedy is not the one that was claimed', async () => {
@@ -527,7 +533,9 @@ describe('what training takes: decided again from verdicts, ends and tokens', ()
     ['verdicts that were drawn', { accept: 'random' }],
     ['no duplicates', { buffer: 'balanced' }],
   ])('an honest run with %s passes', async (_, rules) => {
-    expect(await judged(await under(rules))).toMatchObject({ verdict: 'pass', failure: null });
+    // its steps were taken under other rules, which is found two steps on
+    const { steps, failure } = await judged(await under(rules));
+    expect([steps.find(({ step }) => step === 12)!.status, failure?.step ?? 14]).toEqual(['pass', 14]);
   });
 
   test.each<[string, Rules, (payload: Payload) => boolean, object]>([
@@ -941,7 +949,7 @@ describe('deliverables (cases 118 to 129 in their new form, X9)', () => {
     const hostile = `import { writeFileSync } from 'node:fs'; writeFileSync(${JSON.stringify(marker)}, '1'); export default {};\n`;
     for (const name of ['say-ok.mjs', 'model.mjs', 'index.js']) writeFileSync(join(run.folder, name), hostile);
     writeFileSync(join(run.folder, 'package.json'), JSON.stringify({ type: 'module', main: 'index.js' }));
-    expect((await judged(run, { heldOut: 'both' })).verdict).toBe('pass');
+    expect((await judged(run, { heldOut: 'both' })).failure).toBeNull();
     const forged = copied();
     writeFileSync(join(forged.folder, 'manifest.json'), '{'); // step 1 would fail too
     const db = new Database(join(forged.folder, 'log.sqlite'));
@@ -1046,7 +1054,7 @@ describe('the live diagnostic (cases 130 to 136 in their new form, cheat 4, X11)
     // and at the wider one of other machines
     const elsewhere = (start: TrainedRun['start']): TrainedRun['start'] => ({ ...start, machine: { ...start.machine, arch: 'pdp11' } });
     const away = await judged(await cheating({ start: elsewhere }));
-    expect(away).toMatchObject({ verdict: 'pass', trust: { sameMachineClass: false } });
+    expect(away).toMatchObject({ failure: null, trust: { sameMachineClass: false } });
     expect(deviations(away)).toContain(`tolerance ${OTHER_MACHINE_TOLERANCE}`);
     await failsAt(
       7,
@@ -1087,7 +1095,7 @@ describe('the live diagnostic (cases 130 to 136 in their new form, cheat 4, X11)
     await failsAt(7, judged(await cheating({ probe })));
   });
   test('131: within the tolerance it passes', async () => {
-    expect((await judged(await cheating({ probe: scaled('blk.0.attn_v', 1.0005) }))).verdict).toBe('pass');
+    expect((await judged(await cheating({ probe: scaled('blk.0.attn_v', 1.0005) }))).failure).toBeNull();
   });
 });
 
@@ -1098,15 +1106,17 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
       withPayload(record, {
         outcomes: (record.payload.outcomes as [string, string, string][]).map(([id, tier, was], i) => [id, tier, i < count ? kind : was]),
       });
-  const evaluated = (run: SignedRun): Promise<JudgeReport> => judged(run, { heldOut: 'after', task: trained.task });
+  const evaluated = (run: SignedRun): Promise<JudgeReport> => judged(run, { heldOut: 'both', task: trained.task });
 
   test(
     "a claim that the judge's own verdicts refute fails; one that differs by little is reported; scores follow what was " + 'measured',
     async () => {
       await failsAt(10, evaluated(await cheating({ after: claims('fail') })), /the run claims 0/);
       const some = await evaluated(await cheating({ after: claims('fail', 3) }));
+      // on a machine of its class every verdict repeats
       expect(some).toMatchObject({
-        verdict: 'pass',
+        verdict: 'not_verified',
+        notVerified: [expect.stringMatching(/^3 test verdicts or figures of 20 replies after are others here/)],
         heldOut: { after: { differing: 3, claimed: { mean: 0.85 }, measured: { mean: 1 } } },
         scores: { accuracy_score: 1 },
       });
@@ -1120,7 +1130,7 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
     await failsAt(10, evaluated(await cheating({ after: scores(20) })), /scores after: 20 of those that the run claims are others/);
     const some = await evaluated(await cheating({ after: scores(3) }));
     expect(some).toMatchObject({
-      verdict: 'pass',
+      verdict: 'not_verified',
       heldOut: {
         after: {
           differing: 0,
@@ -1149,12 +1159,13 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
     });
   });
 
-  test('on another class of machine a claim that differs is reported, with its interval', async () => {
-    const report = await evaluated(
-      await cheating({ after: claims('fail'), start: (start) => ({ ...start, machine: { ...start.machine, arch: 'pdp11' } }) }),
-    );
-    expect(report).toMatchObject({ verdict: 'pass', heldOut: { after: { differing: 20 } }, scores: { accuracy_score: 1 } });
-    expect(report.heldOut!.after.p).toBeLessThan(1e-3);
+  test('on what it says is another class of machine a claim is refuted too; what rounding may explain is reported', async () => {
+    const elsewhere = (start: TrainedRun['start']): TrainedRun['start'] => ({ ...start, machine: { ...start.machine, arch: 'pdp11' } });
+    const addon = (start: TrainedRun['start']): TrainedRun['start'] => ({ ...start, code: { ...start.code, addon: '0'.repeat(64) } });
+    for (const start of [elsewhere, addon])
+      await failsAt(10, evaluated(await cheating({ after: claims('fail'), start })), /beyond what another machine's rounding explains/);
+    const report = await evaluated(await cheating({ after: claims('fail', 2), start: elsewhere }));
+    expect(report).toMatchObject({ verdict: 'pass', heldOut: { after: { differing: 2 } }, scores: { accuracy_score: 1 } });
   });
 
   const onTest = (change: (record: NewRunRecord) => NewRunRecord): Records =>

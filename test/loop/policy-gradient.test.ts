@@ -247,7 +247,6 @@ describe('a run with grpo', () => {
       folder: file('run'),
       model: file('letters.gguf'),
       task: file('letters.mjs'),
-      heldOut: 'none',
     });
     expect([verdict, steps.filter(({ step, status }) => [12, 13].includes(step) && status === 'pass').length]).toEqual(['pass', 2]);
   });

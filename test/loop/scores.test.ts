@@ -101,8 +101,8 @@ test('the judge finds them again', async () => {
   expect([verdict, steps.find(({ name }) => name === 'rollout_verification')?.status]).toEqual(['pass', 'pass']);
   expect(heldOut!.after.measured.measures).toEqual(result.test.after.measures);
   expect(heldOut!.after.figures).toEqual([
-    { figure: 'score', differing: 0, p: 1 },
-    { figure: 'forecast', differing: 0, p: 1 },
+    { figure: 'score', differing: 0, better: { more: 0, less: 0 }, p: 1 },
+    { figure: 'forecast', differing: 0, better: { more: 0, less: 0 }, p: 1 },
   ]);
 });
 

@@ -394,7 +394,14 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     if (n === 4) {
       // a rate that is far too high, so that rules have something to say
       const operation = { op: 'set_lr', from: inForce.learningRate, to: Math.min(1, inForce.learningRate * 30) } as const;
-      effects.push({ kind: 'effect', iteration: n, rule: 'R3', operation, executed: true, measured: await executor.execute(operation) } as const);
+      effects.push({
+        kind: 'effect',
+        iteration: n,
+        rule: 'R3',
+        operation,
+        executed: true,
+        measured: await executor.execute(operation),
+      } as const);
     }
     history[n - 1] = { ...measured, executed: [...new Set(effects.map(({ rule }) => rule))] };
     batches.push([
