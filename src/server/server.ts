@@ -10,6 +10,7 @@ import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
 import type { Registry } from '../registry/index.js';
 import { DEFECT, ENDINGS, failureOf, forbidden, ofSchema, RequestFailure } from './failures.js';
 import { FairQueue } from './fair-queue.js';
+import { readerOf } from './first-issue.js';
 import { takeJsonOnly } from './json-body.js';
 import { Keys, type Caller, type HashedKey } from './keys.js';
 import { ServerMetrics } from './metrics.js';
@@ -21,7 +22,6 @@ import { isLoopback, requireNamed, type Names } from './origin.js';
 import { registryNames, type RegistryNames } from './registry-names.js';
 import { readTls, type TlsFiles, type TlsPair } from './tls.js';
 import { Turnstile } from './turnstile.js';
-import { plainWords } from '../wrong-input.js';
 
 export interface ServerLimits {
   /** Bytes of a body. */
@@ -273,9 +273,12 @@ async function listen(
   });
   app.server.maxConnections = limits.connections;
   takeJsonOnly(app);
-  app.setValidatorCompiler<z.ZodType>(({ schema }) => (data) => {
-    const { error, data: value } = schema.safeParse(data, { error: plainWords });
-    return error === undefined ? { value } : { error: ofSchema(error, schema) };
+  app.setValidatorCompiler<z.ZodType>(({ schema, method, url, httpPart }) => {
+    const read = readerOf(schema, `${httpPart} of ${method} ${url}`);
+    return (data) => {
+      const { error, data: value } = read(data);
+      return error === undefined ? { value } : { error: ofSchema(error, schema) };
+    };
   });
   app.setErrorHandler((error, _, reply) => answerFailure(error, reply, options.report));
   app.setNotFoundHandler(({ method, url }) => {
