@@ -88,6 +88,7 @@ export interface NativeBatchRequest extends NativeReplySettings {
   adapter: NativeAdapter | null;
   deterministic: boolean;
   cachePartition: string;
+  rank: number;
 }
 
 /** A token that could come at some place, with its natural log-probability under the model's own distribution. */

@@ -22,6 +22,7 @@ import { isLoopback, requireNamed, type Names } from './origin.js';
 import { registryNames, type RegistryNames } from './registry-names.js';
 import { readTls, type TlsFiles, type TlsPair } from './tls.js';
 import { Turnstile } from './turnstile.js';
+import { Unread } from './unread.js';
 
 export interface ServerLimits {
   /** Bytes of a body. */
@@ -153,14 +154,31 @@ export class Server {
 /** The requests that run, each of which can be ended. */
 class Endings {
   readonly #all = new Set<AbortController>();
+  /** Requests whose answers have not left, by whose they are. */
+  readonly #open = new Map<string, number>();
   #settled: (() => void) | undefined;
 
-  begin(request: FastifyRequest, reply: FastifyReply, seconds: number, onLeft: () => void): void {
-    const ending = request.ending;
+  /** @throws RequestFailure 429 beyond so many of one caller, whose connections are none of others then */
+  begin({ ending, caller: { name } }: FastifyRequest, reply: FastifyReply, seconds: number, most: number, onLeft: () => void): void {
+    const open = this.#open.get(name) ?? 0;
+    if (open >= most)
+      throw new RequestFailure(429, 'rate_limit_error', `${open} requests of this key have no answer yet, or one that it has not read`, {
+        code: 'too_many_requests',
+        retryAfter: 1,
+      });
+    this.#open.set(name, open + 1);
     this.#all.add(ending);
-    const timer = setTimeout(() => ending.abort(ENDINGS.time), seconds * 1000).unref();
+    let lost: NodeJS.Timeout | undefined;
+    const timer = setTimeout(() => {
+      ending.abort(ENDINGS.time);
+      lost = setTimeout(() => reply.raw.destroy(), LAST_WORDS_MS).unref(); // nobody reads the answer
+    }, seconds * 1000).unref();
     reply.raw.once('close', () => {
       clearTimeout(timer);
+      clearTimeout(lost);
+      const left = this.#open.get(name)! - 1;
+      if (left > 0) this.#open.set(name, left);
+      else this.#open.delete(name);
       if (!reply.raw.writableFinished) {
         onLeft();
         ending.abort(ENDINGS.gone);
@@ -217,7 +235,8 @@ async function listen(
   models: ServedModels,
   free: () => Promise<void>,
 ): Promise<Server> {
-  const queue = new FairQueue({ running: options.load.maxSequences ?? 64, waiting: limits.waiting });
+  const isShared = !isOpenToAll(options);
+  const queue = new FairQueue({ running: options.load.maxSequences ?? 64, waiting: limits.waiting, isShared });
   const metrics = new ServerMetrics({
     running: () => queue.running,
     waiting: () => queue.waiting,
@@ -229,6 +248,7 @@ async function listen(
   const context: ServerContext = {
     models,
     queue,
+    unread: new Unread(),
     turns,
     metrics,
     mostTokens: Math.min(limits.replyTokens, models.model.contextTokens),
@@ -284,7 +304,7 @@ async function listen(
   app.setNotFoundHandler(({ method, url }) => {
     throw new RequestFailure(404, 'invalid_request_error', `there is no ${method} ${url.slice(0, 200)} here`, { code: 'unknown_url' });
   });
-  guard(app, options, { endings, turns, limits, metrics });
+  guard(app, options, { endings, turns, limits, metrics, isShared });
   await app.register(rateLimit, {
     max: limits.requestsPerMinute,
     timeWindow: 60_000,
@@ -343,12 +363,17 @@ interface Guards {
   readonly turns: Turnstile;
   readonly limits: ServerLimits;
   readonly metrics: ServerMetrics;
+  /** Among keys; else whoever asks without one is one and the same. */
+  readonly isShared: boolean;
 }
 
+/** Whether somebody without a key may ask. */
+const isOpenToAll = ({ host, keys }: ServerOptions): boolean => isLoopback(host) && keys.every(({ scopes }) => scopes.includes('admin'));
+
 /** Whoever is refused here has reached nothing else. */
-function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, limits, metrics }: Guards): void {
-  const isOpen = isLoopback(options.host) && options.keys.every(({ scopes }) => scopes.includes('admin'));
-  const keys = new Keys(options.keys, isOpen);
+function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, limits, metrics, isShared }: Guards): void {
+  const keys = new Keys(options.keys, !isShared);
+  const mostOpen = isShared ? Math.max(1, Math.floor(limits.connections / 2)) : Infinity;
   const names: Names = { ...options, secure: options.tls !== undefined };
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ending', null as unknown as AbortController);
@@ -371,7 +396,7 @@ function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, l
     const { scope } = config;
     if (scope !== undefined) request.caller = keys.admit(authorization, scope, url.startsWith('/api/'));
     if (scope === 'infer') {
-      endings.begin(request, reply, limits.requestSeconds, () => metrics.left());
+      endings.begin(request, reply, limits.requestSeconds, mostOpen, () => metrics.left());
       await turns.pass();
     }
     return undefined;

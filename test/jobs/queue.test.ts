@@ -292,7 +292,7 @@ test('two servers do not share a folder; a damaged file and one of another kind 
   const runs = newFolder();
   const queue = queueOf(runs);
   const file = path.join(runs, '.jobs', 'jobs.sqlite');
-  expect(() => JobStore.open(file, 0)).toThrow(expect.objectContaining({ code: 'JOBS_BUSY' }) as never);
+  expect(() => JobStore.open(file, { busyMs: 0 })).toThrow(expect.objectContaining({ code: 'JOBS_BUSY' }) as never);
   await add(queue, 'answer');
   await queue.close();
   const whole = readFileSync(file);

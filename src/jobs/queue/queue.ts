@@ -4,14 +4,14 @@
  * goes on.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { checked } from '../../engine/checked.js';
 import { IsoproError } from '../../errors.js';
-import { hasEnded, makeFolder, unwritable } from '../../files.js';
+import { hasEnded, isFolder, makeFolder, unwritable } from '../../files.js';
 import { runFolders, runName } from '../../report/find-run.js';
 import { shellWord } from '../../shell-word.js';
 import { errorOf, JobProcess, type Outcome } from './job-process.js';
@@ -28,6 +28,8 @@ const LONGEST_SETTINGS = 64 * 1024;
 const AGAIN_MS = 2000;
 /** That a killed server's jobs have to be gone. */
 const GONE_MS = 10_000;
+/** Of callers. */
+const FILES = 'files';
 /** Changes that are kept while nothing can be written. */
 const MOST_UNWRITTEN = 10_000;
 
@@ -115,7 +117,7 @@ export class JobQueue {
     this.#options = options;
     this.folder = folder;
     this.#store = store;
-    this.uploads = new Uploads(path.join(folder, 'files'), store);
+    this.uploads = new Uploads(path.join(folder, FILES), store);
   }
 
   /**
@@ -129,7 +131,7 @@ export class JobQueue {
     } catch (cause) {
       throw new IsoproError('WRITE_FAILED', `the folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
     }
-    const queue = new JobQueue(options, folder, JobStore.open(path.join(folder, 'jobs.sqlite')));
+    const queue = new JobQueue(options, folder, JobStore.open(path.join(folder, 'jobs.sqlite'), { traces: tracesIn(folder) }));
     void queue.#goOn();
     return queue;
   }
@@ -191,6 +193,7 @@ export class JobQueue {
     const { program } = this.#options;
     const process = (running.process = new JobProcess({ program, args: [...prepared.args, ...kind.measure], onEvent: () => {} }));
     const key = randomBytes(6).toString('hex');
+    process.admit();
     this.#running.set(key, running);
     const stop = (): void => interrupt(running);
     signal.addEventListener('abort', stop, { once: true });
@@ -507,6 +510,7 @@ export class JobQueue {
       'state',
       { state: 'running' },
     );
+    running.process.admit();
     return running.process.outcome;
   }
 
@@ -583,6 +587,15 @@ export class JobQueue {
       signal.addEventListener('abort', hear, { once: true });
     });
   }
+}
+
+/** What only a queue that was there before can have left: a folder of a job, a caller's file. */
+function tracesIn(folder: string): string | null {
+  const job = readdirSync(folder).find((name) => /^job-[0-9a-f]{24}$/.test(name));
+  if (job !== undefined) return job;
+  const files = path.join(folder, FILES);
+  const [file] = isFolder(files) ? readdirSync(files) : [];
+  return file === undefined ? null : path.join(FILES, file);
 }
 
 const commandOf = (args: readonly string[]): string => ['npx isopro-native', ...args.map(shellWord)].join(' ');

@@ -160,6 +160,18 @@ export interface JobFilter {
   readonly limit: number;
 }
 
+export interface StoreOptions {
+  /** Until it is given up that another process has the file. */
+  readonly busyMs?: number;
+  /** What lies beside the file and was left by jobs that it held; null: nothing. */
+  readonly traces?: string | null;
+}
+
+const begunAnew = (file: string, traces: string): IsoproError =>
+  new IsoproError('JOBS_UNREADABLE', `${file} is empty or gone, and ${traces} beside it is of jobs that it held`, {
+    remedy: 'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.',
+  });
+
 type Written = { readonly id: number; readonly at: string };
 
 export class JobStore {
@@ -174,9 +186,10 @@ export class JobStore {
   }
 
   /** @throws IsoproError JOBS_UNREADABLE where the file is damaged or none of ours, JOBS_BUSY where another process has it, WRITE_FAILED */
-  static open(file: string, busyMs = BUSY_MS): JobStore {
+  static open(file: string, { busyMs = BUSY_MS, traces = null }: StoreOptions = {}): JobStore {
     let db: Database.Database | undefined;
     try {
+      if (traces !== null && !(statSync(file, { throwIfNoEntry: false })?.size ?? 0)) throw begunAnew(file, traces);
       db = new Database(file, { timeout: busyMs });
       // held as long as this process lives, and taken from it by the kernel when it is killed
       db.pragma('locking_mode = EXCLUSIVE');
@@ -187,6 +200,7 @@ export class JobStore {
       const version = db.pragma('user_version', { simple: true }) as number;
       if (version !== 0 && version !== VERSION)
         throw new IsoproError('JOBS_UNREADABLE', `${file} is of version ${version}, not ${VERSION}`);
+      if (version === 0 && traces !== null) throw begunAnew(file, traces);
       db.exec(SCHEMA);
       const [sound] = db.pragma('quick_check(1)') as { quick_check: string }[];
       if (sound?.quick_check !== 'ok') throw new IsoproError('JOBS_UNREADABLE', `${file} is damaged: ${sound?.quick_check}`);

@@ -1,6 +1,6 @@
 /** Files that callers have sent for their jobs: data of theirs, under ids, each seen by its owner alone. Nothing of them names a path. */
 import { randomBytes } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
@@ -64,7 +64,7 @@ export class Uploads {
     return upload;
   }
 
-  /** Undefined where there is none of this owner's, or somebody took the file away. */
+  /** Undefined where there is none of this owner's, or somebody took the file away or changed its size. */
   get(owner: string, id: string): Upload | undefined {
     const found = this.#sent(owner, id);
     return found !== undefined && this.#isHere(found) ? found : undefined;
@@ -104,6 +104,7 @@ export class Uploads {
   }
 
   #isHere(upload: Upload): boolean {
-    return isFile(this.#pathOf(upload));
+    const file = this.#pathOf(upload);
+    return isFile(file) && statSync(file, { throwIfNoEntry: false })?.size === upload.bytes;
   }
 }
