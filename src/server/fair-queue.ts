@@ -4,6 +4,7 @@
  * later finds some (a dynamic threshold, after Choudhury and Hahne 1998); and where no more may wait, the last of whoever has the most
  * that wait makes room for one who has fewer.
  */
+import { offAbort, onAbort } from '../abort.js';
 import { RequestFailure } from './failures.js';
 
 interface Waiting {
@@ -125,11 +126,11 @@ export class FairQueue {
     return new Promise((resolve, reject) => {
       const place: Waiting = {
         admit: (rank) => {
-          signal.removeEventListener('abort', leave);
+          offAbort(signal, leave);
           resolve(rank);
         },
         turnAway: () => {
-          signal.removeEventListener('abort', leave);
+          offAbort(signal, leave);
           reject(full(this.#waiting));
         },
       };
@@ -141,14 +142,17 @@ export class FairQueue {
       if (line === undefined) this.#turns.set(whose, [place]);
       else line.push(place);
       this.#waiting++;
-      signal.addEventListener('abort', leave, { once: true });
+      onAbort(signal, leave);
     });
   }
 
   /** @throws RequestFailure 429 where nobody has more that wait */
   #makeRoom(whose: string): void {
     const own = this.#turns.get(whose)?.length ?? 0;
-    const [longest, line] = [...this.#turns].reduce((most, each) => (each[1].length > most[1].length ? each : most), ['', []] as [string, Waiting[]]);
+    const [longest, line] = [...this.#turns].reduce((most, each) => (each[1].length > most[1].length ? each : most), ['', []] as [
+      string,
+      Waiting[],
+    ]);
     const last = line.at(-1);
     if (last === undefined || own + 1 >= line.length) throw full(this.#waiting);
     this.#remove(longest, last);

@@ -37,7 +37,8 @@ interface Bound {
 function plainNumber(schema: Schema): (value: unknown) => boolean {
   const { def } = (schema as z.core.$ZodNumberFormat)._zod;
   const bounds = (def.checks ?? []).map((check) => check._zod.def as Bound);
-  const limits = (check: string): number[] => bounds.flatMap((bound) => (bound.check === check && bound.inclusive === true ? [bound.value!] : []));
+  const limits = (check: string): number[] =>
+    bounds.flatMap((bound) => (bound.check === check && bound.inclusive === true ? [bound.value!] : []));
   const [leasts, mosts] = [limits('greater_than'), limits('less_than')];
   if (def.type !== 'number' || def.format !== 'safeint' || leasts.length + mosts.length < bounds.length) return () => false;
   const [least, most] = [Math.max(...leasts), Math.min(...mosts)];
@@ -157,7 +158,10 @@ function prepare(schema: Schema, place: string): void {
  * @param place of the schema, for whoever has to give a list in it its bound
  * @throws Error where a list or a record of it has no bound, or one whose members would be read before it
  */
-export function readerOf<Value extends z.ZodType>(schema: Value, place = 'the schema'): (value: unknown) => z.ZodSafeParseResult<z.output<Value>> {
+export function readerOf<Value extends z.ZodType>(
+  schema: Value,
+  place = 'the schema',
+): (value: unknown) => z.ZodSafeParseResult<z.output<Value>> {
   prepare(schema, place);
   return (value) => schema.safeParse(value, READING);
 }

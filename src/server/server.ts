@@ -1,4 +1,5 @@
 /** One process that other programs talk to: a model of a host behind HTTP. */
+import { maxHeaderSize, STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import rateLimit from '@fastify/rate-limit';
 import swagger from '@fastify/swagger';
@@ -89,11 +90,8 @@ declare module 'fastify' {
 }
 
 const NOBODY: Caller = { name: 'nobody', scopes: new Set() };
-const CORS_HEADERS = {
-  'access-control-allow-methods': 'GET, POST',
-  'access-control-allow-headers': 'authorization, content-type',
-  'access-control-max-age': '600',
-};
+/** Names of headers, which an allowed page's request is going to have. */
+const HEADER_NAMES = /^[\w!#$%&'*+.^`|~-]+(?: *, *[\w!#$%&'*+.^`|~-]+)*$/;
 
 interface ServerParts {
   readonly app: FastifyInstance;
@@ -277,17 +275,9 @@ async function listen(
     frameworkErrors: (error, _, reply) => void answerFailure(error, reply, options.report),
     clientErrorHandler(error, socket) {
       if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-      const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-      const failure = new RequestFailure(
-        late ? 408 : 400,
-        'invalid_request_error',
-        late ? 'the request did not arrive in time' : 'this is no HTTP request',
-        {
-          code: late ? 'request_timeout' : 'bad_request',
-        },
-      );
-      const body = JSON.stringify(failure.body);
-      const head = `HTTP/1.1 ${late ? '408 Request Timeout' : '400 Bad Request'}\r\nconnection: close\r\ncontent-type: application/json`;
+      const { status, body: said } = ofConnection(error.code);
+      const body = JSON.stringify(said);
+      const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nconnection: close\r\ncontent-type: application/json`;
       socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
     },
   });
@@ -358,6 +348,20 @@ async function listen(
   return new Server({ app, host, models, shutDown, free, url });
 }
 
+/** What never became a request. */
+function ofConnection(code: string | undefined): RequestFailure {
+  const refused = (status: number, message: string, name: string): RequestFailure =>
+    new RequestFailure(status, 'invalid_request_error', message, { code: name });
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return refused(408, 'the request did not arrive in time', 'request_timeout');
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return refused(
+      431,
+      `the headers have more than ${maxHeaderSize} bytes; of a browser, cookies of other programs on this host may be among them`,
+      'headers_too_large',
+    );
+  return refused(400, 'this is no HTTP request', 'bad_request');
+}
+
 interface Guards {
   readonly endings: Endings;
   readonly turns: Turnstile;
@@ -377,6 +381,9 @@ function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, l
   const names: Names = { ...options, secure: options.tls !== undefined };
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ending', null as unknown as AbortController);
+  /** Of all routes. */
+  const methods = new Set<string>();
+  app.addHook('onRoute', ({ method }) => [method].flat().forEach((each) => methods.add(each)));
   app.addHook('onRequest', async (request, reply) => {
     request.caller = NOBODY;
     request.ending = new AbortController();
@@ -390,7 +397,18 @@ function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, l
     if (!target.startsWith('/')) requireNamed(URL.canParse(target) ? new URL(target).host : '', undefined, names);
     if (origin !== undefined && options.origins.includes(origin)) {
       reply.header('access-control-allow-origin', origin).header('vary', 'origin');
-      if (request.method === 'OPTIONS') return reply.headers(CORS_HEADERS).code(204).send();
+      if (request.method === 'OPTIONS') {
+        const asked = request.headers['access-control-request-headers'] ?? '';
+        return reply
+          .headers({
+            vary: 'origin, access-control-request-headers',
+            'access-control-allow-methods': [...methods].join(', '),
+            'access-control-allow-headers': HEADER_NAMES.test(asked) ? asked : 'authorization, content-type',
+            'access-control-max-age': '600',
+          })
+          .code(204)
+          .send();
+      }
     }
     const { config, url = '' } = request.routeOptions;
     const { scope } = config;

@@ -105,7 +105,7 @@ test('lines of a training are its steps, the last its result; without a state it
     args: [
       'train',
       '--model=tiny',
-      `--data=${path.join(queue.folder, 'files', `${data}.jsonl`)}`,
+      `--data=${path.join(queue.folder, 'files', data, `${data}.jsonl`)}`,
       '--rank=4',
       `--out=${out}`,
       '--force',

@@ -75,7 +75,7 @@ test('closed, it admits nobody until it is opened again; idle tells when nobody 
   await idle;
   expect(admittedWhileClosed).toBe(false);
   queue.reopen();
-  (await waiting)();
+  (await waiting).leave();
   await queue.idle();
   expect(queue.running).toBe(0);
 });
@@ -123,7 +123,7 @@ test('where no more may wait, the last of whoever has the most makes room for on
     );
   for (const name of ['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'b1', 'b2', 'c1', 'a7']) wait(name);
   await new Promise((resolve) => setImmediate(resolve));
-  expect(told).toEqual(['a6 429 queue_full', 'a5 429 queue_full', 'a4 429 queue_full', 'a7 429 queue_full']);
+  expect(told).toEqual(['a7 429 queue_full', 'a6 429 queue_full', 'a5 429 queue_full', 'a4 429 queue_full']);
   expect(queue.waiting).toBe(6);
   leave();
   await new Promise((resolve) => setImmediate(resolve));

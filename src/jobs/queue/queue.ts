@@ -8,6 +8,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { offAbort, onAbort } from '../../abort.js';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { checked } from '../../engine/checked.js';
 import { IsoproError } from '../../errors.js';
@@ -196,7 +197,7 @@ export class JobQueue {
     process.admit();
     this.#running.set(key, running);
     const stop = (): void => interrupt(running);
-    signal.addEventListener('abort', stop, { once: true });
+    onAbort(signal, stop);
     if (signal.aborted) stop();
     try {
       const outcome = await process.outcome;
@@ -205,10 +206,15 @@ export class JobQueue {
       const { code, message, remedy } = outcome.error;
       throw new IsoproError(code === 'USAGE' ? 'INVALID_ARGUMENT' : code, message, remedy === undefined ? {} : { remedy });
     } finally {
-      signal.removeEventListener('abort', stop);
+      offAbort(signal, stop);
       this.#running.delete(key);
       this.#pump();
     }
+  }
+
+  /** Whether settings of a job name the upload, where the job has not ended or has ended well. */
+  isInUse(uploadId: string): boolean {
+    return this.#store.isInUse(uploadId);
   }
 
   /** As it is, also where that could not be written yet. */
@@ -404,6 +410,7 @@ export class JobQueue {
     const at = this.#waiting.indexOf(id);
     if (at >= 0) this.#waiting.splice(at, 1);
     this.#change(id, { state, waitingFor: null, pid: null, ...(state === 'cancelled' && { endedAt: now() }) }, 'state', { state });
+    if (state === 'cancelled') this.#options.onEnded?.(id);
     return this.get(id);
   }
 
@@ -580,11 +587,11 @@ export class JobQueue {
       const hear = (): void => {
         listeners.delete(hear);
         if (listeners.size === 0 && this.#listeners.get(id) === listeners) this.#listeners.delete(id);
-        signal.removeEventListener('abort', hear);
+        offAbort(signal, hear);
         resolve();
       };
       listeners.add(hear);
-      signal.addEventListener('abort', hear, { once: true });
+      onAbort(signal, hear);
     });
   }
 }

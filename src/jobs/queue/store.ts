@@ -108,7 +108,8 @@ const uploadRow = z
     purpose: z.string(),
     bytes: z.number(),
     created_at: z.string(),
-    file: z.string().regex(/^file-[0-9a-f]+\.\w+$/),
+    /** Below the folder of files; of older ones the name alone. */
+    file: z.string().regex(/^(?:file-[0-9a-f]+\/)?file-[0-9a-f]+\.\w+$/),
   })
   .transform(({ created_at: createdAt, ...rest }) => ({ ...rest, createdAt }));
 /** A file that a caller has sent. */
@@ -368,6 +369,17 @@ export class JobStore {
   /** Newest first. */
   uploads(owner: string): Upload[] {
     return this.#do(() => this.#rows('SELECT * FROM upload WHERE owner = ? ORDER BY seq DESC', owner).map((each) => uploadRow.parse(each)));
+  }
+
+  /** Of all owners. */
+  uploadsOfPurpose(purpose: string): Upload[] {
+    return this.#do(() => this.#rows('SELECT * FROM upload WHERE purpose = ?', purpose).map((each) => uploadRow.parse(each)));
+  }
+
+  /** Whether settings of a job name it that has not ended, or has ended well. */
+  isInUse(uploadId: string): boolean {
+    const sql = `SELECT 1 FROM job WHERE state NOT IN ('failed', 'cancelled') AND instr(settings, ?) > 0 LIMIT 1`;
+    return this.#do(() => this.#row(sql, uploadId) !== undefined);
   }
 
   uploadedBytes(owner: string): number {

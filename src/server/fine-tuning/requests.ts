@@ -64,10 +64,7 @@ export const newFineTuning = z.strictObject({
     .string()
     .regex(/^[\w.-]{1,64}$/, 'expected at most 64 letters, digits, dots, - and _')
     .nullish(),
-  metadata: z
-    .record(z.string().max(64), z.string().max(512))
-    .check(mostMembers(16))
-    .nullish(),
+  metadata: z.record(z.string().max(64), z.string().max(512)).check(mostMembers(16)).nullish(),
   integrations: z.array(z.unknown()).max(16).nullish(),
 });
 export type NewFineTuning = z.output<typeof newFineTuning>;

@@ -1,5 +1,5 @@
 /** Requests of the host on behalf of one caller: they wait for their turn, are counted, and end with the caller's connection. */
-import { setMaxListeners } from 'node:events';
+import { offAbort, onAbort } from '../../abort.js';
 import type { HostReply, HostRequest, TokenEvent } from '../../host/host-request.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { ServerMetrics } from '../metrics.js';
@@ -122,14 +122,11 @@ async function* one({ model, adapter }: Served, draw: Draw, { index, withTokens,
  */
 export async function* streamReplies(served: Served, draws: readonly Draw[], asking: Asking, withTokens = true): Events {
   const ended = new AbortController();
-  setMaxListeners(0, ended.signal); // each draw waits for it
   const end = (): void => ended.abort(asking.signal.reason);
   if (asking.signal.aborted) end();
-  asking.signal.addEventListener('abort', end);
+  onAbort(asking.signal, end);
   const endUnread = (): void => ended.abort(ENDINGS.unread);
-  const streams = draws.map((draw, index) =>
-    one(served, draw, { index, withTokens, end: endUnread }, { ...asking, signal: ended.signal }),
-  );
+  const streams = draws.map((draw, index) => one(served, draw, { index, withTokens, end: endUnread }, { ...asking, signal: ended.signal }));
   const next = (stream: Events) => stream.next().then((result) => ({ stream, result }));
   const waiting = new Map(streams.map((stream) => [stream, next(stream)]));
   try {
@@ -143,7 +140,7 @@ export async function* streamReplies(served: Served, draws: readonly Draw[], ask
       }
     }
   } finally {
-    asking.signal.removeEventListener('abort', end);
+    offAbort(asking.signal, end);
     if (waiting.size > 0) ended.abort();
     await Promise.allSettled([...waiting.values(), ...streams.map((stream) => stream.return())]);
   }

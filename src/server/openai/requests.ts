@@ -136,7 +136,13 @@ const otherPart = z
 const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
 /** Of one message. */
 const MOST_PARTS = 2048;
-const text = z.union([z.string(), z.array(z.discriminatedUnion('type', [textPart, otherPart])).min(1).max(MOST_PARTS)]);
+const text = z.union([
+  z.string(),
+  z
+    .array(z.discriminatedUnion('type', [textPart, otherPart]))
+    .min(1)
+    .max(MOST_PARTS),
+]);
 const name = maybe(z.string().max(64));
 const functionName = z.string().regex(/^[\w-]{1,64}$/, 'expected 1 to 64 letters, digits, _ and -');
 
