@@ -133,7 +133,12 @@ test('where no more may wait, the last of whoever has the most makes room for on
 
 test('ranks are the lowest that are free among those of a key', async () => {
   const queue = new FairQueue({ running: 9, waiting: 9 });
-  const turns = [await queue.enter('a', never), await queue.enter('a', never), await queue.enter('b', never), await queue.enter('a', never)];
+  const turns = [
+    await queue.enter('a', never),
+    await queue.enter('a', never),
+    await queue.enter('b', never),
+    await queue.enter('a', never),
+  ];
   expect(turns.map(({ rank }) => rank)).toEqual([0, 1, 0, 2]);
   turns[1]!.leave();
   turns[1]!.leave();
