@@ -80,13 +80,14 @@ function listParse(schema: z.core.$ZodArray): Parse {
   };
 }
 
-function recordParse({ _zod: { parse, def } }: z.core.$ZodRecord): Parse {
-  const bound = def.checks?.find((check) => mosts.has(check as z.core.$ZodCheck<object>));
+function recordParse(schema: z.core.$ZodRecord): Parse {
+  const { parse } = schema._zod;
+  const bound = boundOf(schema);
   return (payload, context) => {
     const record = payload.value;
     if (!isReading(context) || typeof record !== 'object' || record === null || Array.isArray(record) || bound === undefined)
       return parse(payload, context);
-    void bound._zod.check(payload as z.core.ParsePayload<never>);
+    void bound._zod.check(payload as z.core.ParsePayload<object>);
     if (payload.issues.length > 0) return ended(payload, []);
     const read: Record<string, unknown> = {};
     payload.value = read;
@@ -107,25 +108,39 @@ function put(schema: Schema, parse: Parse): void {
   of.parse = parse;
 }
 
-/** Every schema below one. */
+/** Every schema below one, and itself. @throws Error */
 function prepare(schema: Schema, place: string): void {
   if (prepared.has(schema)) return;
   prepared.add(schema);
-  const below = (inner: Schema, name = ''): void => prepare(inner, place + name);
-  const { def } = (schema as z.core.$ZodTypes)._zod;
-  const unbounded = (what: string): never => {
+  try {
+    prepareMembers(schema, place);
+  } catch (error) {
     prepared.delete(schema);
+    throw error;
+  }
+  const { type } = schema._zod.def;
+  // at its first parse a container of zod's puts back what it was before it looked for cycles
+  if (type === 'array' || type === 'record') void schema._zod.run({ value: undefined, issues: [] }, { async: false });
+  if (type === 'array') put(schema, listParse(schema as z.core.$ZodArray));
+  if (type === 'record') put(schema, recordParse(schema as z.core.$ZodRecord));
+}
+
+const boundOf = ({ _zod: { def } }: z.core.$ZodRecord): z.core.$ZodCheck<object> | undefined =>
+  (def.checks as readonly z.core.$ZodCheck<object>[] | undefined)?.find((check) => mosts.has(check));
+
+function prepareMembers(schema: Schema, place: string): void {
+  const below = (inner: Schema, name = ''): void => prepare(inner, place + name);
+  const unbounded = (what: string): never => {
     throw new Error(`${place} is ${what} without a bound`);
   };
+  const { def } = (schema as z.core.$ZodTypes)._zod;
   switch (def.type) {
     case 'array':
       if (mostOf(schema as z.core.$ZodArray) === Infinity) unbounded('a list');
-      put(schema, listParse(schema as z.core.$ZodArray));
       return below(def.element, '[]');
     case 'record': {
       const isListed = def.keyType._zod.values !== undefined;
-      if (!isListed && def.checks?.some((check) => mosts.has(check as z.core.$ZodCheck<object>)) !== true) unbounded('a record');
-      put(schema, recordParse(schema as z.core.$ZodRecord));
+      if (!isListed && boundOf(schema as z.core.$ZodRecord) === undefined) unbounded('a record');
       return below(def.valueType, '{}');
     }
     case 'object':
