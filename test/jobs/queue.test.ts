@@ -245,23 +245,26 @@ describe('the command line as a job', () => {
     const child = spawn(process.execPath, [MAIN, ...args, '--json'], { env, stdio: ['ignore', 'pipe', 'ignore', 'ipc'] });
     let output = '';
     child.stdout!.on('data', (text: Buffer) => (output += text.toString()));
-    const end = once(child, 'close') as Promise<[number | null, string | null]>;
-    return { child, end, output: () => output };
+    // of a process whose channel this side has closed, Node tells no `close`
+    const ended = (event: 'close' | 'exit') => once(child, event) as Promise<[number | null, string | null]>;
+    return { child, ended, output: () => output };
   };
 
   test.each([0, 20, 60, 150, 400])('ends where its channel closes %i ms after its start, and has done nothing', async (ms) => {
     const out = path.join(folder, `orphan-${ms}`);
-    const { child, end, output } = command('run', '--iterations=1', `--out=${out}`);
+    const { child, ended, output } = command('run', '--iterations=1', `--out=${out}`);
     if (ms > 0) await sleep(ms);
+    const end = ended('exit');
     child.disconnect();
     expect(await end).toEqual([null, 'SIGKILL']);
     expect([output(), existsSync(out)]).toEqual(['', false]);
   });
 
   test('does nothing before it is admitted, and its work then', async () => {
-    const { child, end, output } = command('tasks', 'list');
+    const { child, ended, output } = command('tasks', 'list');
     await sleep(1000);
     expect([output(), child.exitCode]).toEqual(['', null]);
+    const end = ended('close');
     child.send({ type: 'admitted' });
     expect(await end).toEqual([0, null]);
     expect(JSON.parse(output())).toBeDefined();

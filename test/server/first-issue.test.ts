@@ -76,8 +76,8 @@ test('the size comes before the members, and the first bad one ends it', () => {
     'takes at most 300 members',
   );
   expect(value.looks()).toBe(0);
-  const bad = Object.fromEntries([['a', 1], ['0', 2], ...Array.from({ length: 250 }, (_, i) => [`b${i}`, 'x'])]);
-  expect(records(bad).error?.issues).toMatchObject([{ path: ['0'], code: 'invalid_key' }]);
+  const bad = Object.fromEntries([['a', 1], ['A', 2], ...Array.from({ length: 250 }, (_, i) => [`b${i}`, 'x'])]);
+  expect(records(bad).error?.issues).toMatchObject([{ path: ['A'], code: 'invalid_key' }]);
   expect(value.looks()).toBe(1);
 });
 
@@ -94,11 +94,11 @@ test('values are read, and refused at the same place in the same words, as zod a
       a: z.array(id).min(1).max(4).optional(),
       b: z
         .record(z.string().regex(/^[a-c]$/), z.union([id, z.array(z.string()).max(2)]))
-        .check(mostMembers(3))
+        .check(mostMembers(9))
         .nullish(),
       c: z.discriminatedUnion('kind', [
         z.strictObject({ kind: z.literal('x'), of: z.array(z.array(id).max(3)).max(3) }),
-        z.strictObject({ kind: z.literal('y'), of: z.record(z.string(), z.boolean()).check(mostMembers(2)).default({}) }),
+        z.strictObject({ kind: z.literal('y'), of: z.record(z.string(), z.boolean()).check(mostMembers(9)).default({}) }),
       ]),
       d: z
         .array(z.string().transform((text) => text.length))
