@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chmodSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { makeFolder } from '../files.js';
 import { isoproHome } from '../log/home.js';
@@ -38,7 +38,11 @@ export function privatePage(address: string, home = isoproHome()): string {
   makeFolder(folder, 0o700);
   chmodSync(folder, 0o700);
   // of processes that were killed, whose keys are worth nothing any more
-  for (const left of readdirSync(folder)) if (/^open-[\w-]+\.html$/.test(left)) rmSync(path.join(folder, left), { force: true });
+  for (const name of readdirSync(folder)) {
+    const left = path.join(folder, name);
+    const { mtimeMs = Infinity } = statSync(left, { throwIfNoEntry: false }) ?? {};
+    if (/^open-[\w-]+\.html$/.test(name) && mtimeMs < Date.now() - READ_MS) rmSync(left, { force: true });
+  }
   const file = path.join(folder, `open-${randomBytes(12).toString('base64url')}.html`);
   writeFileSync(file, leadingTo(address), { mode: 0o600, flag: 'wx' });
   const remove = (): void => rmSync(file, { force: true });
