@@ -40,6 +40,7 @@ BatchRequest batchRequestOf(const Napi::Object& object) {
   request.grammar = textOf(object.Get("grammar"));
   request.deterministic = truthOf(object.Get("deterministic"));
   request.cachePartition = textOf(object.Get("cachePartition"));
+  request.rank = object.Get("rank").As<Napi::Number>().Int32Value();
   return request;
 }
 

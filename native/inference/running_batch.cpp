@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "support/error.h"
@@ -59,7 +60,17 @@ void RunningBatch::join(std::int64_t number, BatchRequest request) {
   row.number = number;
   row.grammar = grammarOf(request.grammar);
   row.request = std::move(request);
-  queue_.push_back(std::move(row));
+  enqueue(std::move(row));
+}
+
+// By rank, and then by who came first.
+bool RunningBatch::precedes(const BatchRow& first, const BatchRow& second) {
+  return std::tie(first.request.rank, first.number) < std::tie(second.request.rank, second.number);
+}
+
+void RunningBatch::enqueue(BatchRow&& row) {
+  const auto place = std::upper_bound(queue_.begin(), queue_.end(), row, precedes);
+  queue_.insert(place, std::move(row));
 }
 
 // Requests with the same grammar share what was found out about it.
@@ -164,7 +175,7 @@ void RunningBatch::dropCancelled(StepReport& report) {
 }
 
 void RunningBatch::admit(StepReport& report) {
-  while (!queue_.empty() && rows_.size() < static_cast<size_t>(settings_.maxSequences)) {
+  while (!queue_.empty()) {
     if (rows_.empty() && prefixes_.empty()) {
       try {
         shapeCache();
@@ -174,14 +185,19 @@ void RunningBatch::admit(StepReport& report) {
         continue;
       }
     }
-    if (!makeRoom(queue_.front())) return;
+    if (rows_.size() >= static_cast<size_t>(settings_.maxSequences) || !makeRoom(queue_.front())) {
+      if (rows_.empty() || rows_.back().request.rank <= queue_.front().request.rank) return;
+      pauseLast();
+      continue;
+    }
     if (queue_.front().wantedCells() > own_.cells && own_.live > 0) {
       pauseAll();
       continue;
     }
-    rows_.push_back(std::move(queue_.front()));
+    const auto place = std::upper_bound(rows_.begin(), rows_.end(), queue_.front(), precedes);
+    const auto row = rows_.insert(place, std::move(queue_.front()));
     queue_.pop_front();
-    start(rows_.back());
+    start(*row);
   }
 }
 
@@ -232,21 +248,21 @@ void RunningBatch::start(BatchRow& row) {
   if (row.reply.tokens.empty()) row.reused = prefix->length;
 }
 
-void RunningBatch::pauseYoungest() {
+void RunningBatch::pauseLast() {
   BatchRow& row = rows_.back();
   letGo(row);
   row.sequence = -1;
   row.evaluated = 0;
-  queue_.push_front(std::move(row));
+  enqueue(std::move(row));
   rows_.pop_back();
 }
 
 void RunningBatch::pauseAll() {
   outgrown_ = own_.cells;
-  while (!rows_.empty()) pauseYoungest();
+  while (!rows_.empty()) pauseLast();
 }
 
-// Cells for those that have used what they were promised, the oldest first; it finds them in the end, since each fits when it is alone.
+// Cells for those that have used what they were promised, the first first; it finds them in the end, since each fits when it is alone.
 // False where all were paused: caches of their own are too small for one of them.
 bool RunningBatch::promiseMore() {
   for (auto row = rows_.begin(); row != rows_.end(); ++row) {
@@ -262,7 +278,7 @@ bool RunningBatch::promiseMore() {
         continue;
       }
       const bool itself = std::next(row) == rows_.end();
-      pauseYoungest();
+      pauseLast();
       if (itself) return true;
     }
     row->promised += more;

@@ -48,6 +48,7 @@ struct BatchRequest {
   bool streamed = false;       // an event a token
   bool deterministic = false;  // for who owns several batches: this request has one to itself
   std::string cachePartition;  // requests share kept prefixes with those of the same one alone
+  int rank = 0;                // where there is not room for all, a lower one runs first
   std::shared_ptr<std::atomic<bool>> cancelled;
 };
 
@@ -87,7 +88,8 @@ class RunningBatch {
   // ADAPTER_MISMATCH.
   void join(std::int64_t number, BatchRequest request);
 
-  // Lets cancelled requests go, starts those that have room, first come, first served, and evaluates one token of each reply. A
+  // Lets cancelled requests go, starts those that have room, by rank and then first come, first served, where one of a higher rank
+  // pauses for one of a lower, and evaluates one token of each reply. A
   // failure ends whom it concerns; `stopped` ends all.
   StepReport step(const std::atomic<bool>& stopped);
 
@@ -129,6 +131,8 @@ class RunningBatch {
   using SharedCall = std::vector<RowShare>;
 
   void dropCancelled(StepReport& report);
+  static bool precedes(const BatchRow& first, const BatchRow& second);
+  void enqueue(BatchRow&& row);
   void admit(StepReport& report);
   void shapeCache();
   std::vector<bool> takenSlots() const;
@@ -137,7 +141,7 @@ class RunningBatch {
   std::vector<SharedCall> ownCallsOf(const std::vector<BatchRow*>& rows, int& promptTokens);
   bool makeRoom(const BatchRow& row);
   void start(BatchRow& row);
-  void pauseYoungest();
+  void pauseLast();
   void pauseAll();
   bool promiseMore();
   std::vector<SharedCall> callsOf(const std::vector<BatchRow*>& rows) const;
@@ -170,7 +174,7 @@ class RunningBatch {
   int outgrown_ = 0;  // cells of the own caches that were just given up
   int promised_ = 0;  // cells of the replies that run
   std::deque<BatchRow> queue_;
-  std::list<BatchRow> rows_;  // in the order in which they started
+  std::list<BatchRow> rows_;  // as the queue in the order of rank, then of arrival
   std::map<std::string, std::weak_ptr<const Grammar>> grammars_;
   DecodeBatch batch_;
   RowAdapters rowAdapters_;

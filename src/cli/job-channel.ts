@@ -1,8 +1,8 @@
 /**
  * What a command tells the queue that it is a job of (src/jobs/queue/job-process.ts): events over the channel that it was started with.
- * Elsewhere nothing is told.
+ * Elsewhere nothing is told. The command line waits for `admitted` before it does anything.
  */
-import { JOB_VARIABLE } from '../jobs/queue/job-process.js';
+import { JOB_VARIABLE } from '../jobs/queue/job-variable.js';
 import type { EventType } from '../jobs/queue/job.js';
 
 const PROGRESS_MS = 1000;
@@ -10,9 +10,18 @@ const PROGRESS_MS = 1000;
 const send = process.env[JOB_VARIABLE] === undefined ? undefined : process.send?.bind(process);
 delete process.env[JOB_VARIABLE]; // a process that this one starts is no job
 
-if (send !== undefined) {
-  // Nobody wants the work any more, and whoever begins it again needs its files: what was kept is complete at any moment.
-  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+/** Nobody wants the work any more, and whoever begins it again needs its files: what was kept is complete at any moment. */
+const end = (): boolean => process.kill(process.pid, 'SIGKILL');
+
+/**
+ * Resolves when the queue has written down which process this is, and at once where there is no queue. Before, a queue that begins again
+ * would not know whom to wait for; so nothing is begun, and where the queue is gone this process ends.
+ */
+export async function admitted(): Promise<void> {
+  if (send === undefined) return;
+  process.on('disconnect', end);
+  if (!process.connected) end(); // it was gone before anybody heard
+  await new Promise<void>((resolve) => process.once('message', () => resolve()));
   process.channel?.unref();
 }
 

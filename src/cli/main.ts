@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { IsoproError } from '../errors.js';
+import { JOB_VARIABLE } from '../jobs/queue/job-variable.js';
 import { reportFailure } from './output.js';
 
 /** Node says that a package is not there where the system opened none of its files. */
@@ -14,6 +15,7 @@ function asImportError(error: unknown): unknown {
 
 /** The program is many files: where the system opens no more of them, that is said as any other failure is. */
 try {
+  if (process.env[JOB_VARIABLE] !== undefined) await (await import('./job-channel.js')).admitted();
   const { commandLine } = await import('./command-line.js');
   await commandLine(process.argv.slice(2));
 } catch (error) {

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { tracesOf } from '../registry/folder.js';
 import { RUNS } from '../report/find-run.js';
 import { hashKey, newKey } from '../server/keys.js';
 import { startServer } from '../server/server.js';
@@ -41,7 +42,7 @@ export const uiCommand = defineCommand({
       model,
       name: path.basename(model, '.gguf'),
       adapters: [],
-      registry: existsSync(registry.paths.log) ? registry : undefined,
+      registry: existsSync(registry.paths.log) || tracesOf(registry.paths) !== null ? registry : undefined,
       runs,
       jobs: { runs: path.resolve(runs), program: PROGRAM, models: [], tasks: [], atOnce: 1 },
       host: '127.0.0.1',

@@ -3,6 +3,7 @@ import { closeSync, existsSync, openSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { offAbort, onAbort } from '../abort.js';
 import { abortError, ERRORS, IsoproError, withReason, type ErrorCode } from '../errors.js';
 import { readJson, unreadable } from '../files.js';
 
@@ -88,6 +89,7 @@ export interface NativeBatchRequest extends NativeReplySettings {
   adapter: NativeAdapter | null;
   deterministic: boolean;
   cachePartition: string;
+  rank: number;
 }
 
 /** A token that could come at some place, with its natural log-probability under the model's own distribution. */
@@ -611,12 +613,12 @@ export async function cancellable<T>(
   if (signal?.aborted === true) throw abortError('the operation was cancelled', signal);
   const cancellation = typed(() => new addon.Cancellation());
   const abort = (): void => cancellation.cancel();
-  signal?.addEventListener('abort', abort);
+  onAbort(signal, abort);
   try {
     return await settled(call(cancellation));
   } catch (error) {
     throw withReason(error, signal);
   } finally {
-    signal?.removeEventListener('abort', abort);
+    offAbort(signal, abort);
   }
 }

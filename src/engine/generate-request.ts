@@ -115,6 +115,11 @@ export interface BatchRequest extends NamedPrompt, ReplySettings {
   readonly deterministic?: boolean;
   /** Requests find kept prefixes of their own partition alone. Default ''. */
   readonly cachePartition?: string;
+  /**
+   * Where there is not room for all, a lower one runs first: one that runs already pauses for it, and its tokens go on from there later.
+   * Of the same rank, whoever came first. Default 0.
+   */
+  readonly rank?: number;
 }
 
 const INT32_MAX = 2 ** 31 - 1;
@@ -258,6 +263,7 @@ const batchRequestSchema = z
       whenContextFull: z.enum(['refuse', 'stop']).default('refuse'),
       deterministic: z.boolean().default(false),
       cachePartition: z.string().default(''),
+      rank: z.int().min(0).max(INT32_MAX).default(0),
     },
     formed("{ prompt: '…' }"),
   )

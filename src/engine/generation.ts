@@ -1,4 +1,5 @@
 /** One running generation: turns the addon's events into an AsyncGenerator of finished rollouts. */
+import { offAbort, onAbort } from '../abort.js';
 import { withReason } from '../errors.js';
 import type { Adapter } from './adapter.js';
 import { fromNative, typed, type Addon, type GenerationProgress, type NativeModel, type NativeRollout, type TokenChance } from './addon.js';
@@ -72,7 +73,7 @@ export async function* runGeneration(
   const cancellation = typed(() => new addon.Cancellation());
   const abort = (): void => cancellation.cancel();
   if (signal?.aborted === true) abort();
-  signal?.addEventListener('abort', abort);
+  onAbort(signal, abort);
   // Asynchronous, so that what the addon throws at once arrives like what it throws later.
   const start = async (...call: Parameters<NativeModel['generate']>): Promise<GenerationProgress> => native.generate(...call);
   const running = start(
@@ -137,7 +138,7 @@ export async function* runGeneration(
     if ('failure' in ended) throw ended.failure;
     return ended.progress;
   } finally {
-    signal?.removeEventListener('abort', abort);
+    offAbort(signal, abort);
     cancellation.cancel();
     await running;
   }

@@ -89,6 +89,7 @@ export class RunningBatch {
         adapter: adapter?.native ?? null,
         deterministic: request.deterministic,
         cachePartition: request.cachePartition,
+        rank: request.rank,
       },
       cancellation,
       onToken &&

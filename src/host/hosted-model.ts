@@ -1,6 +1,7 @@
 /** A caller's hold on a model that a host has loaded: asks its running batch, alone or with others. */
 import path from 'node:path';
 import { z } from 'zod';
+import { offAbort, onAbort } from '../abort.js';
 import { requireAdapter } from '../engine/adapter.js';
 import type { NativeModelInfo } from '../engine/addon.js';
 import { abortSignal, checked } from '../engine/checked.js';
@@ -312,7 +313,7 @@ export class HostedModel {
     const ended = new AbortController();
     const abort = (): void => ended.abort(signal?.reason);
     if (signal?.aborted === true) abort();
-    signal?.addEventListener('abort', abort);
+    onAbort(signal, abort);
     const result = call(ended.signal);
     const settled = result.then(
       () => undefined,
@@ -330,7 +331,7 @@ export class HostedModel {
       const isCaller = signal?.aborted === true || !(error instanceof IsoproError && error.code === 'ABORTED');
       throw this.#disposed && !isCaller ? goneError(error) : error;
     } finally {
-      signal?.removeEventListener('abort', abort);
+      offAbort(signal, abort);
       this.#running.delete(end);
       loaded.requests--;
     }
@@ -374,11 +375,11 @@ export class HostedModel {
       this.#running.delete(end);
       loaded.requests--;
     });
-    for (const signal of signals) signal.addEventListener('abort', abort);
+    for (const signal of signals) onAbort(signal, abort);
     try {
       return await Promise.race([reply, aborted]);
     } finally {
-      for (const signal of signals) signal.removeEventListener('abort', abort);
+      for (const signal of signals) offAbort(signal, abort);
     }
   }
 }

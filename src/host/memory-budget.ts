@@ -1,4 +1,5 @@
 /** Memory that was promised to models and adapters, against what the host may use: whoever finds no room is refused or waits in order. */
+import { offAbort, onAbort } from '../abort.js';
 import { abortError, IsoproError } from '../errors.js';
 
 export interface TakeOptions {
@@ -69,7 +70,7 @@ export class MemoryBudget {
       const place: Waiting = {
         bytes,
         admit: () => {
-          signal.removeEventListener('abort', leave);
+          offAbort(signal, leave);
           resolve();
         },
       };
@@ -79,7 +80,7 @@ export class MemoryBudget {
         this.#admitWaiting();
       };
       this.#waiting.push(place);
-      signal.addEventListener('abort', leave, { once: true });
+      onAbort(signal, leave);
     });
   }
 

@@ -2,6 +2,7 @@
 import { totalmem } from 'node:os';
 import path from 'node:path';
 import { z } from 'zod';
+import { offAbort, onAbort } from '../abort.js';
 import { inspectModel } from '../engine/inspect.js';
 import { estimateMemory } from '../engine/memory-estimate.js';
 import { resolveModel } from '../engine/model-files.js';
@@ -105,7 +106,7 @@ export class ModelHost {
     const signals = [this.#disposing.signal, ...(valid.signal === undefined ? [] : [valid.signal])];
     const cancel = (): void => cancelled.abort(signals.find(({ aborted }) => aborted)?.reason);
     if (signals.some(({ aborted }) => aborted)) cancel();
-    for (const signal of signals) signal.addEventListener('abort', cancel);
+    for (const signal of signals) onAbort(signal, cancel);
     try {
       const handle = new HostedModel(await this.#hold(pathOrAlias, valid, cancelled.signal), (model) => this.#handles.delete(model));
       this.#handles.add(handle);
@@ -116,7 +117,7 @@ export class ModelHost {
       this.#requireOpen();
       throw error;
     } finally {
-      for (const signal of signals) signal.removeEventListener('abort', cancel);
+      for (const signal of signals) offAbort(signal, cancel);
     }
   }
 

@@ -1,4 +1,5 @@
 /** Values under keys: each is opened once, whoever asks for it, and closed when the last of them lets go. */
+import { offAbort, onAbort } from '../abort.js';
 import { abortError } from '../errors.js';
 
 /** How a value is made and taken down. */
@@ -41,14 +42,14 @@ export class SharedValues<T> {
     const aborted = new Promise<never>((_, reject) => {
       abort = () => reject(abortError('the load was cancelled', signal));
     });
-    signal?.addEventListener('abort', abort, { once: true });
+    onAbort(signal, abort);
     try {
       return { value: await Promise.race([entry.value, aborted]), release };
     } catch (error) {
       void release();
       throw error;
     } finally {
-      signal?.removeEventListener('abort', abort);
+      offAbort(signal, abort);
     }
   }
 

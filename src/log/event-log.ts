@@ -107,12 +107,14 @@ export class EventLog<Name extends string = string> {
 
   /**
    * Starts a log: takes a ticket, writes the session start.
-   * @throws IsoproError LOG_EXISTS, LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, INVALID_ARGUMENT
+   * @throws IsoproError LOG_TAMPERED where the run had one before, LOG_EXISTS, LOG_WRITE_FAILED, WITNESS_UNAVAILABLE, INVALID_ARGUMENT
    */
   static async create<Name extends string>(options: CreateOptions<Name>): Promise<EventLog<Name>> {
     const { path, streams, runId, signer, runConfig, digests } = options;
     if (!isRunId(runId)) throw new IsoproError('INVALID_ARGUMENT', `a run id has 32 hex digits, not ${JSON.stringify(runId)}`);
     checkStreams(streams); // before a ticket is taken
+    const signed = (await signer.heads(runId)).length;
+    if (signed > 0) throw new IsoproError('LOG_TAMPERED', `the run ${runId} has ${signed} signed heads, and ${path} is empty or gone`);
     const ticket = await signer.ticket(runId);
     const payload: LogPayload = { kind: 'session_start', format: 'isopro.log.v1', runId, signer: signer.kind, ticket, digests, runConfig };
     const session = parseSessionStart(encodePayload(payload));

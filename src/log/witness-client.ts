@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { createConnection, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { offAbort, onAbort } from '../abort.js';
 import { ERRORS, abortError, IsoproError, type ErrorCode } from '../errors.js';
 import { isoproHome } from './home.js';
 import { isSignedBy, parseNote } from './signed-note.js';
@@ -239,7 +240,7 @@ export class WitnessClient implements LogSigner {
       clearTimeout(timer);
       timer = setTimeout(giveUp, Math.min(CANCELLED_MS, this.#answerMs));
     };
-    signal?.addEventListener('abort', hurry, { once: true });
+    onAbort(signal, hurry);
     try {
       return await new Promise<Result>((resolve, reject) => {
         this.#waiting.set(id, { resolve, reject });
@@ -247,7 +248,7 @@ export class WitnessClient implements LogSigner {
       });
     } finally {
       clearTimeout(timer);
-      signal?.removeEventListener('abort', hurry);
+      offAbort(signal, hurry);
     }
   }
 

@@ -1,4 +1,5 @@
 /** Who decides on a fired rule, how it is asked, and what becomes of an answer that is late, missing or does not hold. */
+import { offAbort, onAbort } from '../abort.js';
 import { abortError, IsoproError } from '../errors.js';
 import { acts, checkDecision, MAX_DEFERRAL, openedAt, type Decision, type LoggedDecision } from './decision.js';
 import type { Evaluation } from './evaluate-rules.js';
@@ -109,7 +110,7 @@ async function answerOf<T extends TraineeTypes>(
   const ending = new Promise<never>((_, reject) => {
     timer = setTimeout(() => reject(late()), timeout);
     abort = (): void => reject(cancelled(signal));
-    signal?.addEventListener('abort', abort, { once: true });
+    onAbort(signal, abort);
   });
   try {
     const answer: unknown = await Promise.race([
@@ -123,7 +124,7 @@ async function answerOf<T extends TraineeTypes>(
     return answer;
   } finally {
     clearTimeout(timer);
-    if (abort !== undefined) signal?.removeEventListener('abort', abort);
+    if (abort !== undefined) offAbort(signal, abort);
     over.abort();
   }
 }

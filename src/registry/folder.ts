@@ -1,12 +1,12 @@
 /** What lies in a registry's folder, and who may write there. */
-import { createReadStream, existsSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { createReadStream, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { hashFile } from '../engine/adapter.js';
 import { sha256 as sha256Of, writeFileAtomically } from '../engine/atomic-file.js';
 import { IsoproError } from '../errors.js';
-import { makeFolder, unwritable } from '../files.js';
+import { isFolder, makeFolder, unwritable } from '../files.js';
 import { isoproHome } from '../log/home.js';
 import { OwnerLock } from '../log/owner-lock.js';
 import type { AliasMap } from './state.js';
@@ -42,6 +42,17 @@ export function registryPaths(folder: string): RegistryPaths {
     adapter: (sha256) => join(adapters, `${sha256}.gguf`),
     trials: (sha256) => join(evidence, `${sha256}.json`),
   };
+}
+
+const filesIn = (folder: string): string[] => (isFolder(folder) ? readdirSync(folder) : []);
+
+/** What only a registry with a log can have left: a kept adapter, evidence, the pointer; null: nothing. */
+export function tracesOf({ folder, adapters, evidence, pointer }: RegistryPaths): string | null {
+  for (const each of [adapters, evidence]) {
+    const [file] = filesIn(each);
+    if (file !== undefined) return relative(folder, join(each, file));
+  }
+  return existsSync(pointer) ? relative(folder, pointer) : null;
 }
 
 /** @throws IsoproError WRITE_FAILED */

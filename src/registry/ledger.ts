@@ -14,7 +14,7 @@ import { verifyLogFile, type Verification } from '../log/verify.js';
 import { publicKeyFile, readTrustedKey } from '../log/witness-key.js';
 import { WitnessClient } from '../log/witness-client.js';
 import { readEvent, REGISTRY_STREAMS, type RegistryEvent } from './events.js';
-import { makeRegistryFolder, withLock, writePointer, type RegistryPaths } from './folder.js';
+import { makeRegistryFolder, tracesOf, withLock, writePointer, type RegistryPaths } from './folder.js';
 import { RegistryState } from './state.js';
 
 export interface LedgerOptions {
@@ -104,8 +104,13 @@ async function ofRegistry<T>(work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether a log was begun in the folder. */
-export const isThere = ({ log }: RegistryPaths): boolean => existsSync(log) && !isUnbegun(log, REGISTRY_STREAMS);
+/** Whether a log was begun in the folder. @throws IsoproError LOG_TAMPERED where one was, and is empty or gone */
+export function isThere(paths: RegistryPaths): boolean {
+  if (existsSync(paths.log) && !isUnbegun(paths.log, REGISTRY_STREAMS)) return true;
+  const traces = tracesOf(paths);
+  if (traces === null) return false;
+  throw new IsoproError('LOG_TAMPERED', `${paths.log} is empty or gone, and ${traces} beside it is of what it recorded`);
+}
 
 /** @throws IsoproError REGISTRY_NOT_FOUND */
 export function requireThere(paths: RegistryPaths): void {

@@ -80,9 +80,13 @@ function ofLibrary(error: IsoproError): RequestFailure | null {
   return new RequestFailure(status, type, error.message, { code, ...(status === 503 && { retryAfter: 1 }) });
 }
 
+/** Of a name that a caller gave, in an answer. */
+const LONGEST_NAME = 100;
+const named = (key: PropertyKey): string => String(key).slice(0, LONGEST_NAME);
+
 /** `messages[0].content` */
 const memberOf = (path: readonly PropertyKey[]): string =>
-  path.map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i === 0 ? '' : '.'}${String(key)}`)).join('');
+  path.map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i === 0 ? '' : '.'}${named(key)}`)).join('');
 
 /** What a schema finds wrong with a request; of several things the first. */
 export function ofSchema({ issues }: z.ZodError, schema: z.ZodType): RequestFailure {
@@ -91,8 +95,9 @@ export function ofSchema({ issues }: z.ZodError, schema: z.ZodType): RequestFail
   const place = memberOf(path);
   if (issue.code === 'custom' && issue.params?.isUnsupported === true) return unsupported(place, `${place}: ${message}`);
   if (issue.code === 'unrecognized_keys') {
-    const [words] = strangeKeys(schema, path, [issue.keys[0]!]);
-    return invalid(memberOf([...path, issue.keys[0]!]), `${place === '' ? '' : `${place}: `}${words}`, 'unknown_parameter');
+    const key = named(issue.keys[0]!);
+    const [words] = strangeKeys(schema, path, [key]);
+    return invalid(memberOf([...path, key]), `${place === '' ? '' : `${place}: `}${words}`, 'unknown_parameter');
   }
   return invalid(place, `${place === '' ? 'the body' : place}: ${message}`);
 }
@@ -125,6 +130,9 @@ const FRAMEWORK: Readonly<Record<string, readonly [code: string, words?: string]
 export const ENDINGS = {
   /** Nobody reads it. */
   gone: new RequestFailure(499, 'invalid_request_error', 'the client went away', { code: 'client_closed_request' }),
+  unread: new RequestFailure(499, 'invalid_request_error', 'the stream was not read, and the server keeps no more of it', {
+    code: 'stream_not_read',
+  }),
   time: new RequestFailure(503, 'server_error', 'the request took longer than the server grants', { code: 'timeout', retryAfter: 1 }),
   shutdown: new RequestFailure(503, 'server_error', 'the server is shutting down', { code: 'shutting_down', retryAfter: 5 }),
   paused: new RequestFailure(503, 'server_error', 'the server was paused', { code: 'paused', retryAfter: 1 }),

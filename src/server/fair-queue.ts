@@ -1,8 +1,23 @@
-/** Who may run now: as many at once as there is room, the others in turn by whose they are, so that nobody's many hold up another's one. */
+/**
+ * Who may run now: as many at once as there is room, the others in turn by whose they are, so that nobody's many hold up another's one.
+ * Where several ask, each has a share: a key runs at most three times as many replies as there are places free, so that one that comes
+ * later finds some (a dynamic threshold, after Choudhury and Hahne 1998); and where no more may wait, the last of whoever has the most
+ * that wait makes room for one who has fewer.
+ */
+import { offAbort, onAbort } from '../abort.js';
 import { RequestFailure } from './failures.js';
 
 interface Waiting {
-  readonly admit: () => void;
+  readonly admit: (rank: number) => void;
+  readonly turnAway: () => void;
+}
+
+/** A place among those who run. */
+export interface Turn {
+  /** How many replies of the same key run before it: where the model has not room for all, those of lower ranks of every key run first. */
+  readonly rank: number;
+  /** Gives the place back, once. */
+  readonly leave: () => void;
 }
 
 export interface QueueLimits {
@@ -10,12 +25,22 @@ export interface QueueLimits {
   readonly running: number;
   /** Replies that may wait. */
   readonly waiting: number;
+  /** Whether places are kept for those who do not ask now. */
+  readonly isShared?: boolean;
 }
+
+/** Places that one key may have for each that is free. */
+const SHARE = 3;
+
+const full = (waiting: number): RequestFailure =>
+  new RequestFailure(429, 'rate_limit_error', `${waiting} replies wait already`, { code: 'queue_full', retryAfter: 1 });
 
 export class FairQueue {
   readonly #limits: QueueLimits;
   /** Whose turn it is next comes first; each has at least one that waits. */
   readonly #turns = new Map<string, Waiting[]>();
+  /** Ranks of the replies that run, by whose they are. */
+  readonly #places = new Map<string, Set<number>>();
   #running = 0;
   #waiting = 0;
   #open = true;
@@ -54,31 +79,59 @@ export class FairQueue {
   }
 
   /**
-   * Waits for a turn; what comes back ends it, once.
+   * Waits for a turn.
    * @throws RequestFailure 429 where too many wait; the signal's reason
    */
-  async enter(whose: string, signal: AbortSignal): Promise<() => void> {
+  async enter(whose: string, signal: AbortSignal): Promise<Turn> {
     signal.throwIfAborted();
-    if (this.#open && this.#waiting === 0 && this.#running < this.#limits.running) this.#running++;
-    else await this.#turn(whose, signal);
+    const isFree = this.#open && !this.#turns.has(whose) && this.#mayRun(whose);
+    const rank = isFree ? this.#take(whose) : await this.#turn(whose, signal);
     let left = false;
-    return () => {
+    const leave = (): void => {
       if (left) return;
       left = true;
-      this.#running--;
+      this.#give(whose, rank);
       this.#admitWaiting();
       if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
     };
+    return { rank, leave };
   }
 
-  #turn(whose: string, signal: AbortSignal): Promise<void> {
-    if (this.#waiting >= this.#limits.waiting)
-      throw new RequestFailure(429, 'rate_limit_error', `${this.#waiting} replies wait already`, { code: 'queue_full', retryAfter: 1 });
+  /** Whoever runs nothing takes any place that is free. */
+  #mayRun(whose: string): boolean {
+    const own = this.#places.get(whose)?.size ?? 0;
+    const free = this.#limits.running - this.#running;
+    return free > 0 && (own === 0 || this.#limits.isShared !== true || own + 1 <= SHARE * (free - 1));
+  }
+
+  #take(whose: string): number {
+    this.#running++;
+    const ranks = this.#places.get(whose) ?? new Set();
+    this.#places.set(whose, ranks);
+    let rank = 0;
+    while (ranks.has(rank)) rank++;
+    ranks.add(rank);
+    return rank;
+  }
+
+  #give(whose: string, rank: number): void {
+    this.#running--;
+    const ranks = this.#places.get(whose)!;
+    ranks.delete(rank);
+    if (ranks.size === 0) this.#places.delete(whose);
+  }
+
+  #turn(whose: string, signal: AbortSignal): Promise<number> {
+    if (this.#waiting >= this.#limits.waiting) this.#makeRoom(whose);
     return new Promise((resolve, reject) => {
       const place: Waiting = {
-        admit: () => {
-          signal.removeEventListener('abort', leave);
-          resolve();
+        admit: (rank) => {
+          offAbort(signal, leave);
+          resolve(rank);
+        },
+        turnAway: () => {
+          offAbort(signal, leave);
+          reject(full(this.#waiting));
         },
       };
       const leave = (): void => {
@@ -89,8 +142,21 @@ export class FairQueue {
       if (line === undefined) this.#turns.set(whose, [place]);
       else line.push(place);
       this.#waiting++;
-      signal.addEventListener('abort', leave, { once: true });
+      onAbort(signal, leave);
     });
+  }
+
+  /** @throws RequestFailure 429 where nobody has more that wait */
+  #makeRoom(whose: string): void {
+    const own = this.#turns.get(whose)?.length ?? 0;
+    const [longest, line] = [...this.#turns].reduce((most, each) => (each[1].length > most[1].length ? each : most), ['', []] as [
+      string,
+      Waiting[],
+    ]);
+    const last = line.at(-1);
+    if (last === undefined || own + 1 >= line.length) throw full(this.#waiting);
+    this.#remove(longest, last);
+    last.turnAway();
   }
 
   #remove(whose: string, place: Waiting): void {
@@ -103,16 +169,15 @@ export class FairQueue {
   }
 
   #admitWaiting(): void {
-    while (this.#open && this.#running < this.#limits.running) {
-      const next = this.#turns.entries().next().value;
+    while (this.#open) {
+      const next = [...this.#turns].find(([whose]) => this.#mayRun(whose));
       if (next === undefined) return;
       const [whose, line] = next;
       const place = line[0]!;
       this.#remove(whose, place);
       // Behind the others.
       if (this.#turns.delete(whose)) this.#turns.set(whose, line);
-      this.#running++;
-      place.admit();
+      place.admit(this.#take(whose));
     }
   }
 }

@@ -6,16 +6,29 @@ import { invalid, RequestFailure } from './failures.js';
 const DEEPEST = 128;
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/** Whether brackets outside of strings are nested deeper than that. */
-function isTooDeep(text: string): boolean {
-  let depth = 0;
-  for (let i = 0; i < text.length; i++) {
+/** Objects, lists and members of objects: making more of them than any request has would hold up everybody. Numbers and texts cost little. */
+const MOST_PLACES = 2 ** 18;
+
+/** How deep brackets outside of strings are nested, and how many there are with the members of objects; as far as one is too much. */
+function shapeOf(text: string): { readonly depth: number; readonly places: number } {
+  let [depth, deepest, places] = [0, 0, 0];
+  for (let i = 0; i < text.length && deepest <= DEEPEST && places <= MOST_PLACES; i++) {
     const c = text.charCodeAt(i);
     if (c === 0x22) for (i++; i < text.length && text.charCodeAt(i) !== 0x22; i++) i += text.charCodeAt(i) === 0x5c ? 1 : 0;
-    else if ((c === 0x5b || c === 0x7b) && ++depth > DEEPEST) return true;
-    else if (c === 0x5d || c === 0x7d) depth--;
+    else if (c === 0x3a) places++;
+    else if (c === 0x5b || c === 0x7b) {
+      places++;
+      if (++depth > deepest) deepest = depth;
+    } else if (c === 0x5d || c === 0x7d) depth--;
   }
-  return false;
+  return { depth: deepest, places };
+}
+
+/** Of a text inside a body that is read as JSON: what is wrong with its shape; null: nothing. */
+export function tooMuch(text: string): string | null {
+  const { depth, places } = shapeOf(text);
+  if (depth > DEEPEST) return `is nested more than ${DEEPEST} deep`;
+  return places > MOST_PLACES ? `has more than ${MOST_PLACES} objects, lists and members` : null;
 }
 
 /** In the parser's words, which say where; fastify keeps them to itself. */
@@ -47,7 +60,8 @@ export function takeJsonOnly(app: FastifyInstance): void {
     } catch {
       return done(invalid('', 'the body is not UTF-8', 'invalid_json'));
     }
-    if (isTooDeep(text)) return done(invalid('', `the body is nested more than ${DEEPEST} deep`, 'invalid_json'));
+    const wrong = tooMuch(text);
+    if (wrong !== null) return done(invalid('', `the body ${wrong}`, 'invalid_json'));
     return parse(request, text, (error, value) => {
       if (error === null) return done(null, value);
       return done(invalid('', whyNot(text), 'invalid_json'));

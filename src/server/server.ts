@@ -1,4 +1,5 @@
 /** One process that other programs talk to: a model of a host behind HTTP. */
+import { maxHeaderSize, STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import rateLimit from '@fastify/rate-limit';
 import swagger from '@fastify/swagger';
@@ -10,6 +11,7 @@ import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
 import type { Registry } from '../registry/index.js';
 import { DEFECT, ENDINGS, failureOf, forbidden, ofSchema, RequestFailure } from './failures.js';
 import { FairQueue } from './fair-queue.js';
+import { readerOf } from './first-issue.js';
 import { takeJsonOnly } from './json-body.js';
 import { Keys, type Caller, type HashedKey } from './keys.js';
 import { ServerMetrics } from './metrics.js';
@@ -21,7 +23,7 @@ import { isLoopback, requireNamed, type Names } from './origin.js';
 import { registryNames, type RegistryNames } from './registry-names.js';
 import { readTls, type TlsFiles, type TlsPair } from './tls.js';
 import { Turnstile } from './turnstile.js';
-import { plainWords } from '../wrong-input.js';
+import { Unread } from './unread.js';
 
 export interface ServerLimits {
   /** Bytes of a body. */
@@ -88,11 +90,8 @@ declare module 'fastify' {
 }
 
 const NOBODY: Caller = { name: 'nobody', scopes: new Set() };
-const CORS_HEADERS = {
-  'access-control-allow-methods': 'GET, POST',
-  'access-control-allow-headers': 'authorization, content-type',
-  'access-control-max-age': '600',
-};
+/** Names of headers, which an allowed page's request is going to have. */
+const HEADER_NAMES = /^[\w!#$%&'*+.^`|~-]+(?: *, *[\w!#$%&'*+.^`|~-]+)*$/;
 
 interface ServerParts {
   readonly app: FastifyInstance;
@@ -153,14 +152,31 @@ export class Server {
 /** The requests that run, each of which can be ended. */
 class Endings {
   readonly #all = new Set<AbortController>();
+  /** Requests whose answers have not left, by whose they are. */
+  readonly #open = new Map<string, number>();
   #settled: (() => void) | undefined;
 
-  begin(request: FastifyRequest, reply: FastifyReply, seconds: number, onLeft: () => void): void {
-    const ending = request.ending;
+  /** @throws RequestFailure 429 beyond so many of one caller, whose connections are none of others then */
+  begin({ ending, caller: { name } }: FastifyRequest, reply: FastifyReply, seconds: number, most: number, onLeft: () => void): void {
+    const open = this.#open.get(name) ?? 0;
+    if (open >= most)
+      throw new RequestFailure(429, 'rate_limit_error', `${open} requests of this key have no answer yet, or one that it has not read`, {
+        code: 'too_many_requests',
+        retryAfter: 1,
+      });
+    this.#open.set(name, open + 1);
     this.#all.add(ending);
-    const timer = setTimeout(() => ending.abort(ENDINGS.time), seconds * 1000).unref();
+    let lost: NodeJS.Timeout | undefined;
+    const timer = setTimeout(() => {
+      ending.abort(ENDINGS.time);
+      lost = setTimeout(() => reply.raw.destroy(), LAST_WORDS_MS).unref(); // nobody reads the answer
+    }, seconds * 1000).unref();
     reply.raw.once('close', () => {
       clearTimeout(timer);
+      clearTimeout(lost);
+      const left = this.#open.get(name)! - 1;
+      if (left > 0) this.#open.set(name, left);
+      else this.#open.delete(name);
       if (!reply.raw.writableFinished) {
         onLeft();
         ending.abort(ENDINGS.gone);
@@ -217,7 +233,8 @@ async function listen(
   models: ServedModels,
   free: () => Promise<void>,
 ): Promise<Server> {
-  const queue = new FairQueue({ running: options.load.maxSequences ?? 64, waiting: limits.waiting });
+  const isShared = !isOpenToAll(options);
+  const queue = new FairQueue({ running: options.load.maxSequences ?? 64, waiting: limits.waiting, isShared });
   const metrics = new ServerMetrics({
     running: () => queue.running,
     waiting: () => queue.waiting,
@@ -229,6 +246,7 @@ async function listen(
   const context: ServerContext = {
     models,
     queue,
+    unread: new Unread(),
     turns,
     metrics,
     mostTokens: Math.min(limits.replyTokens, models.model.contextTokens),
@@ -257,31 +275,26 @@ async function listen(
     frameworkErrors: (error, _, reply) => void answerFailure(error, reply, options.report),
     clientErrorHandler(error, socket) {
       if (error.code === 'ECONNRESET' || !socket.writable) return void socket.destroy();
-      const late = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-      const failure = new RequestFailure(
-        late ? 408 : 400,
-        'invalid_request_error',
-        late ? 'the request did not arrive in time' : 'this is no HTTP request',
-        {
-          code: late ? 'request_timeout' : 'bad_request',
-        },
-      );
-      const body = JSON.stringify(failure.body);
-      const head = `HTTP/1.1 ${late ? '408 Request Timeout' : '400 Bad Request'}\r\nconnection: close\r\ncontent-type: application/json`;
+      const { status, body: said } = ofConnection(error.code);
+      const body = JSON.stringify(said);
+      const head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nconnection: close\r\ncontent-type: application/json`;
       socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
     },
   });
   app.server.maxConnections = limits.connections;
   takeJsonOnly(app);
-  app.setValidatorCompiler<z.ZodType>(({ schema }) => (data) => {
-    const { error, data: value } = schema.safeParse(data, { error: plainWords });
-    return error === undefined ? { value } : { error: ofSchema(error, schema) };
+  app.setValidatorCompiler<z.ZodType>(({ schema, method, url, httpPart }) => {
+    const read = readerOf(schema, `${httpPart} of ${method} ${url}`);
+    return (data) => {
+      const { error, data: value } = read(data);
+      return error === undefined ? { value } : { error: ofSchema(error, schema) };
+    };
   });
   app.setErrorHandler((error, _, reply) => answerFailure(error, reply, options.report));
   app.setNotFoundHandler(({ method, url }) => {
     throw new RequestFailure(404, 'invalid_request_error', `there is no ${method} ${url.slice(0, 200)} here`, { code: 'unknown_url' });
   });
-  guard(app, options, { endings, turns, limits, metrics });
+  guard(app, options, { endings, turns, limits, metrics, isShared });
   await app.register(rateLimit, {
     max: limits.requestsPerMinute,
     timeWindow: 60_000,
@@ -335,20 +348,42 @@ async function listen(
   return new Server({ app, host, models, shutDown, free, url });
 }
 
+/** What never became a request. */
+function ofConnection(code: string | undefined): RequestFailure {
+  const refused = (status: number, message: string, name: string): RequestFailure =>
+    new RequestFailure(status, 'invalid_request_error', message, { code: name });
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return refused(408, 'the request did not arrive in time', 'request_timeout');
+  if (code === 'HPE_HEADER_OVERFLOW')
+    return refused(
+      431,
+      `the headers have more than ${maxHeaderSize} bytes; of a browser, cookies of other programs on this host may be among them`,
+      'headers_too_large',
+    );
+  return refused(400, 'this is no HTTP request', 'bad_request');
+}
+
 interface Guards {
   readonly endings: Endings;
   readonly turns: Turnstile;
   readonly limits: ServerLimits;
   readonly metrics: ServerMetrics;
+  /** Among keys; else whoever asks without one is one and the same. */
+  readonly isShared: boolean;
 }
 
+/** Whether somebody without a key may ask. */
+const isOpenToAll = ({ host, keys }: ServerOptions): boolean => isLoopback(host) && keys.every(({ scopes }) => scopes.includes('admin'));
+
 /** Whoever is refused here has reached nothing else. */
-function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, limits, metrics }: Guards): void {
-  const isOpen = isLoopback(options.host) && options.keys.every(({ scopes }) => scopes.includes('admin'));
-  const keys = new Keys(options.keys, isOpen);
+function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, limits, metrics, isShared }: Guards): void {
+  const keys = new Keys(options.keys, !isShared);
+  const mostOpen = isShared ? Math.max(1, Math.floor(limits.connections / 2)) : Infinity;
   const names: Names = { ...options, secure: options.tls !== undefined };
   app.decorateRequest('caller', null as unknown as Caller);
   app.decorateRequest('ending', null as unknown as AbortController);
+  /** Of all routes. */
+  const methods = new Set<string>();
+  app.addHook('onRoute', ({ method }) => [method].flat().forEach((each) => methods.add(each)));
   app.addHook('onRequest', async (request, reply) => {
     request.caller = NOBODY;
     request.ending = new AbortController();
@@ -362,13 +397,24 @@ function guard(app: FastifyInstance, options: ServerOptions, { endings, turns, l
     if (!target.startsWith('/')) requireNamed(URL.canParse(target) ? new URL(target).host : '', undefined, names);
     if (origin !== undefined && options.origins.includes(origin)) {
       reply.header('access-control-allow-origin', origin).header('vary', 'origin');
-      if (request.method === 'OPTIONS') return reply.headers(CORS_HEADERS).code(204).send();
+      if (request.method === 'OPTIONS') {
+        const asked = request.headers['access-control-request-headers'] ?? '';
+        return reply
+          .headers({
+            vary: 'origin, access-control-request-headers',
+            'access-control-allow-methods': [...methods].join(', '),
+            'access-control-allow-headers': HEADER_NAMES.test(asked) ? asked : 'authorization, content-type',
+            'access-control-max-age': '600',
+          })
+          .code(204)
+          .send();
+      }
     }
     const { config, url = '' } = request.routeOptions;
     const { scope } = config;
     if (scope !== undefined) request.caller = keys.admit(authorization, scope, url.startsWith('/api/'));
     if (scope === 'infer') {
-      endings.begin(request, reply, limits.requestSeconds, () => metrics.left());
+      endings.begin(request, reply, limits.requestSeconds, mostOpen, () => metrics.left());
       await turns.pass();
     }
     return undefined;

@@ -1,5 +1,6 @@
 import type { EventEmitter } from 'node:events';
 import type { Worker } from 'node:worker_threads';
+import { offAbort, onAbort } from '../abort.js';
 import { abortError, IsoproError } from '../errors.js';
 import { startThread } from '../thread.js';
 import { PythonProcess } from './python-process.js';
@@ -166,7 +167,7 @@ export class TaskThread {
       if (signal?.aborted === true) throw aborted();
       const settle = (finish: () => void): void => {
         clearTimeout(timer);
-        signal?.removeEventListener('abort', abort);
+        offAbort(signal, abort);
         worker.off('message', receive).off('error', lost).off('exit', lost);
         if (this.#worker === worker) worker.unref(); // one that is ending keeps the process until it has
         finish();
@@ -195,7 +196,7 @@ export class TaskThread {
         clearTimeout(timer);
         timer = setTimeout(() => give(aborted()), GRACE_MS);
       };
-      signal?.addEventListener('abort', abort);
+      onAbort(signal, abort);
       worker.on('message', receive).on('error', lost).on('exit', lost);
       worker.ref();
       worker.postMessage({ call, method, args } satisfies WorkerCall);

@@ -1,3 +1,4 @@
+import { offAbort, onAbort } from '../abort.js';
 import { abortError } from '../errors.js';
 import type { VerifyContext } from './task.js';
 
@@ -35,7 +36,7 @@ export async function inTime<T>(found: Promise<T>, watch: Watch, seconds: number
   const stop = (): void => watch.stop();
   const started = performance.now();
   const timer = setTimeout(stop, 1000 * seconds);
-  signal?.addEventListener('abort', stop);
+  onAbort(signal, stop);
   if (signal?.aborted === true) stop();
   let result: T | undefined;
   let failure: unknown;
@@ -45,7 +46,7 @@ export async function inTime<T>(found: Promise<T>, watch: Watch, seconds: number
     failure = error ?? new Error('rejected without a reason');
   } finally {
     clearTimeout(timer);
-    signal?.removeEventListener('abort', stop);
+    offAbort(signal, stop);
   }
   if (signal?.aborted === true) throw abortError('judging a reply was cancelled', signal);
   // a verifier that holds its thread lets no timer run

@@ -32,6 +32,8 @@ interface Behaviour {
   hangs: number;
   /** Announce ranges, and answer each request for one with the whole file. */
   restarts: boolean;
+  /** How many requests for a range are answered from another place, which their headers name. */
+  shifts: number;
   /** Pause between pieces. */
   delayMs: number;
   status?: number;
@@ -53,7 +55,8 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
   const { body } = behaviour;
   const probe = request.headers.range === 'bytes=0-3';
   const range = behaviour.ranges && (probe || !behaviour.restarts) ? /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') : null;
-  const from = range === null ? 0 : Number(range[1]);
+  const shift = !probe && range !== null && behaviour.shifts > 0 && --behaviour.shifts >= 0 ? 1_000_000 : 0;
+  const from = range === null ? 0 : Number(range[1]) - shift;
   const to = range === null || range[2] === '' ? body.length : Math.min(body.length, Number(range[2]) + 1);
   response.setHeader('content-length', to - from);
   response.setHeader('etag', `"${createHash('sha256').update(body).digest('hex').slice(0, 8)}"`);
@@ -93,7 +96,17 @@ beforeEach(() => {
   process.env.HF_ENDPOINT = base;
   contentRequests = [];
   bytesSent = 0;
-  behaviour = { body: content(1_000_000, 1), ranges: true, cuts: 0, cutAfter: 0, missing: 0, hangs: 0, restarts: false, delayMs: 0 };
+  behaviour = {
+    body: content(1_000_000, 1),
+    ranges: true,
+    cuts: 0,
+    cutAfter: 0,
+    missing: 0,
+    hangs: 0,
+    restarts: false,
+    shifts: 0,
+    delayMs: 0,
+  };
 });
 afterEach(() => {
   server.closeAllConnections();
@@ -176,6 +189,20 @@ describe('a cut connection', () => {
     // After the cut nothing is fetched twice but what had not arrived.
     expect(contentRequests.map((range) => range === 'whole')).toEqual([true, !ranges]);
   });
+
+  test.each([false, true])(
+    'a range from another place than was asked for is not put behind what is there (announced: %s)',
+    async (announced) => {
+      const body = content(9_000_000, 5);
+      behaviour = { ...behaviour, body, cuts: 1, cutAfter: 5_000_000, shifts: 2, ...(announced && { announce: body }) };
+      const model = remote();
+      await downloadModel(model);
+      expect(readFileSync(model.path).equals(body)).toBe(true);
+      expect([behaviour.cuts, behaviour.shifts]).toEqual([0, 0]);
+      // what had arrived is asked for behind, each time
+      expect(contentRequests).toEqual(['whole', ...Array(3).fill(contentRequests[1])]);
+    },
+  );
 
   test('a later run goes on where a broken-off one stopped', async () => {
     const body = content(30_000_000, 3);

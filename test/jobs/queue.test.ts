@@ -1,15 +1,19 @@
 /** The queue of jobs: order, ends, what outlives it, and what is wrong with its file. A small program stands for the command line. */
 import { spawn, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, afterEach, expect, jest, test } from '@jest/globals';
+import { afterAll, afterEach, describe, expect, jest, test } from '@jest/globals';
+import Database from 'better-sqlite3';
 import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/queue/job.js';
+import { JobProcess } from '../../src/jobs/queue/job-process.js';
 import { JobQueue, type JobQueueOptions } from '../../src/jobs/queue/queue.js';
 import { JobStore } from '../../src/jobs/queue/store.js';
 import { Uploads } from '../../src/jobs/queue/uploads.js';
+import { MAIN } from '../cli/run-cli.js';
 
 const PROGRAM = fileURLToPath(new URL('job-program.mjs', import.meta.url));
 const folder = mkdtempSync(path.join(tmpdir(), 'isopro-jobs-'));
@@ -105,7 +109,7 @@ test('lines of a training are its steps, the last its result; without a state it
     args: [
       'train',
       '--model=tiny',
-      `--data=${path.join(queue.folder, 'files', `${data}.jsonl`)}`,
+      `--data=${path.join(queue.folder, 'files', data, `${data}.jsonl`)}`,
       '--rank=4',
       `--out=${out}`,
       '--force',
@@ -160,6 +164,111 @@ test('a job waits until there is memory for it, and is refused where there never
   expect((await ended(queue, id)).state).toBe('succeeded');
   const small = queueOf(undefined, { totalMemory: () => 1000 });
   await expect(small.create(ANN, evaluation('answer'))).rejects.toMatchObject({ code: 'OUT_OF_MEMORY' });
+});
+
+test('what running jobs were promised is not promised again', async () => {
+  const all = 2 ** 40;
+  const one = queueOf(undefined, { totalMemory: () => all });
+  const { memoryBytes } = await one.estimate(ANN, 'eval', {});
+  let free = 1.5 * memoryBytes;
+  const queue = queueOf(undefined, { atOnce: 3, againMs: 5, availableMemory: () => free, totalMemory: () => all });
+  const [first, second] = [await add(queue, 'hold'), await add(queue, 'hold')];
+  await until(queue, first.id, ({ type }) => type === 'progress');
+  await until(queue, second.id, ({ data }) => (data as Job).waitingFor === 'memory');
+  await sleep(30); // several looks
+  expect([queue.get(first.id)!.state, queue.get(second.id)!.state]).toEqual(['running', 'queued']);
+  free = 2 * memoryBytes;
+  await until(queue, second.id, isState('running'));
+  for (const { id } of [first, second]) queue.cancel(id);
+});
+
+test('what was cancelled stays so, whatever else it is told while it ends', async () => {
+  const queue = queueOf();
+  const { id } = await add(queue, 'hold');
+  await until(queue, id, ({ type }) => type === 'progress');
+  queue.cancel(id);
+  queue.pause(id);
+  queue.resume(id);
+  queue.pause(id);
+  expect((await ended(queue, id)).state).toBe('cancelled');
+  expect(() => queue.resume(id)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }) as never);
+});
+
+test.each([
+  ['gone', (file: string) => rmSync(file)],
+  ['of no bytes', (file: string) => writeFileSync(file, '')],
+  ['that of another queue, which held nothing', (file: string) => rmSync(file)],
+])('a file that is %s, beside what its jobs have left, is no new queue', async (what, damage) => {
+  for (const trace of ['a folder of a job', 'a file of a caller']) {
+    const runs = newFolder();
+    const queue = queueOf(runs);
+    const file = path.join(queue.folder, 'jobs.sqlite');
+    if (trace === 'a folder of a job') await ended(queue, (await add(queue, 'answer')).id);
+    else await queue.uploads.add('ann', { filename: 'rows.jsonl', purpose: 'fine-tune', bytes: Buffer.from('{}') });
+    await queue.close();
+    for (const end of ['-wal', '-shm']) rmSync(`${file}${end}`, { force: true });
+    damage(file);
+    if (what.startsWith('that of')) new Database(file).exec('VACUUM').close();
+    for (let i = 0; i < 2; i++)
+      expect(() => queueOf(runs)).toThrow(
+        expect.objectContaining({ code: 'JOBS_UNREADABLE', message: expect.stringMatching(/empty or gone/) }) as never,
+      );
+  }
+  const fresh = newFolder();
+  await queueOf(fresh).close();
+  rmSync(path.join(fresh, '.jobs', 'jobs.sqlite'));
+  expect(() => queueOf(fresh)).not.toThrow(); // nothing was lost
+});
+
+test('a process is admitted once it is written down which one it is, and not before', async () => {
+  const order: string[] = [];
+  const change = JobStore.prototype.change;
+  const [written, admitted] = [jest.spyOn(JobStore.prototype, 'change'), jest.spyOn(JobProcess.prototype, 'admit')];
+  written.mockImplementation(function (this: JobStore, ...of) {
+    if (typeof of[1].pid === 'number') order.push('written');
+    return change.apply(this, of);
+  });
+  admitted.mockImplementation(() => void order.push('admitted'));
+  try {
+    const queue = queueOf();
+    await ended(queue, (await add(queue, 'answer')).id);
+    expect(order).toEqual(['written', 'admitted']);
+  } finally {
+    written.mockRestore();
+    admitted.mockRestore();
+  }
+});
+
+describe('the command line as a job', () => {
+  const command = (...args: string[]) => {
+    const env = { ...process.env, ISOPRO_JOB: '1', ISOPRO_HOME: path.join(folder, 'home') };
+    const child = spawn(process.execPath, [MAIN, ...args, '--json'], { env, stdio: ['ignore', 'pipe', 'ignore', 'ipc'] });
+    let output = '';
+    child.stdout!.on('data', (text: Buffer) => (output += text.toString()));
+    // of a process whose channel this side has closed, Node tells no `close`
+    const ended = (event: 'close' | 'exit') => once(child, event) as Promise<[number | null, string | null]>;
+    return { child, ended, output: () => output };
+  };
+
+  test.each([0, 20, 60, 150, 400])('ends where its channel closes %i ms after its start, and has done nothing', async (ms) => {
+    const out = path.join(folder, `orphan-${ms}`);
+    const { child, ended, output } = command('run', '--iterations=1', `--out=${out}`);
+    if (ms > 0) await sleep(ms);
+    const end = ended('exit');
+    child.disconnect();
+    expect(await end).toEqual([null, 'SIGKILL']);
+    expect([output(), existsSync(out)]).toEqual(['', false]);
+  });
+
+  test('does nothing before it is admitted, and its work then', async () => {
+    const { child, ended, output } = command('tasks', 'list');
+    await sleep(1000);
+    expect([output(), child.exitCode]).toEqual(['', null]);
+    const end = ended('close');
+    child.send({ type: 'admitted' });
+    expect(await end).toEqual([0, null]);
+    expect(JSON.parse(output())).toBeDefined();
+  });
 });
 
 test('what can be tried beforehand is, where nothing else computes', async () => {
@@ -292,7 +401,7 @@ test('two servers do not share a folder; a damaged file and one of another kind 
   const runs = newFolder();
   const queue = queueOf(runs);
   const file = path.join(runs, '.jobs', 'jobs.sqlite');
-  expect(() => JobStore.open(file, 0)).toThrow(expect.objectContaining({ code: 'JOBS_BUSY' }) as never);
+  expect(() => JobStore.open(file, { busyMs: 0 })).toThrow(expect.objectContaining({ code: 'JOBS_BUSY' }) as never);
   await add(queue, 'answer');
   await queue.close();
   const whole = readFileSync(file);

@@ -440,3 +440,29 @@ describe('upkeep', () => {
     expect(verified).toMatchObject({ outcome: 'unterminated', disagreement: null, records: 3, signedRecords: 3, resumes: 0 });
   });
 });
+
+describe('a log that is empty or gone beside what it recorded is no new registry', () => {
+  test.each([
+    ['gone', (log: string) => rmSync(log)],
+    ['of no bytes', (log: string) => writeFileSync(log, '')],
+    ['of no tables', (log: string) => void (rmSync(log), new Database(log).exec('VACUUM').close())],
+  ])('%s', async (_, damage) => {
+    await force(1);
+    const { log, adapters, evidence, pointer } = registry.paths;
+    for (const end of ['-wal', '-shm']) rmSync(log + end, { force: true });
+    damage(log);
+    const refused = async (): Promise<void> => {
+      await expect(registry.read()).rejects.toEqual(coded('LOG_TAMPERED'));
+      await expect(publish(2)).rejects.toEqual(coded('LOG_TAMPERED'));
+    };
+    await refused();
+    rmSync(adapters, { recursive: true });
+    await refused(); // the pointer says so, too
+    rmSync(pointer);
+    writeFileSync(path.join(evidence, `${'ab'.repeat(32)}.json`), '{}');
+    await refused();
+    rmSync(evidence, { recursive: true });
+    await expect(registry.read()).rejects.toEqual(coded('REGISTRY_NOT_FOUND'));
+    expect((await publish(2)).isNew).toBe(true);
+  });
+});

@@ -145,7 +145,7 @@ test('examples are learned, a server that begins again has the model, and its na
 test('a file that was taken away under the server is none, and what lies in its place is deleted with it', async () => {
   const client = clientOf(ANN);
   const { id } = await upload(client, '{"a": 1}\n');
-  const file = path.join(runs, '.jobs', 'files', `${id}.jsonl`);
+  const file = path.join(runs, '.jobs', 'files', id, `${id}.jsonl`);
   rmSync(file);
   symlinkSync(path.basename(file), file); // to itself
   expect((await client.files.list()).data.map((each) => each.id)).not.toContain(id);

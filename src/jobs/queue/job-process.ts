@@ -12,9 +12,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { startChild } from '../../child-process.js';
 import { IsoproError } from '../../errors.js';
 import { EVENT_TYPES, type EventType, type JobError } from './job.js';
-
-/** Told to a command that it is a job. */
-export const JOB_VARIABLE = 'ISOPRO_JOB';
+import { JOB_VARIABLE } from './job-variable.js';
 
 /** What only the server is to know. */
 const SECRETS = ['ISOPRO_API_KEY', 'ISOPRO_ADMIN_KEY'];
@@ -90,6 +88,11 @@ export class JobProcess {
       if (isTold(message)) onEvent(message);
     });
     this.outcome = this.#follow(isResult, lines, onEvent);
+  }
+
+  /** Lets it begin: it is written down which process it is. */
+  admit(): void {
+    this.#child.send({ type: 'admitted' }, () => {}); // whom it does not reach has ended
   }
 
   /** Tells it to end as Ctrl-C does, and ends it where it does not; harmless when repeated. */

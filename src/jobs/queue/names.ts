@@ -2,7 +2,7 @@
  * What the settings of a job may name: what was allowed when the server was started, and nothing else. A name stands for a file or a
  * program of the server's, so that no path, no address and no program is ever taken from a request.
  */
-import { lstatSync, realpathSync } from 'node:fs';
+import { lstatSync, realpathSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { isRunFolder } from '../../run-folder/paths.js';
 import { needsNoFile } from '../../tasks/data/check.js';
@@ -35,6 +35,9 @@ export interface CallersNames {
   /** Its own uploads: the path. */
   fileOf(id: string): string | null;
 }
+
+/** Of an upload that is read here, by the thread that answers. */
+const LARGEST_GRADER = 2 ** 20;
 
 const some = (names: Iterable<string>): string => [...names].slice(0, 30).join(', ') || 'none';
 const quoted = (text: string): string => JSON.stringify(text.slice(0, 100));
@@ -77,6 +80,8 @@ export class Names {
     const schema = name.startsWith('json:') ? this.#callers.fileOf(name.slice('json:'.length)) : null;
     if (schema !== null) return `json:${schema}`;
     const grader = name.startsWith('model:') ? this.#callers.fileOf(name.slice('model:'.length)) : null;
+    if (grader !== null && statSync(grader).size > LARGEST_GRADER)
+      throw new NotAllowed('check_not_allowed', param, `${quoted(name)}: a grader has at most ${LARGEST_GRADER} bytes`);
     if (grader !== null) return `model:${grader}@${this.model(readGrader(grader).grader.model, param)}`;
     const what = 'of checks, requests name those that run no program and read no file but an upload (json:ID, model:ID)';
     throw new NotAllowed('check_not_allowed', param, `${quoted(name)}: ${what}`);

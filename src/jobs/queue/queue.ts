@@ -4,14 +4,15 @@
  * goes on.
  */
 import { createHash, randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { offAbort, onAbort } from '../../abort.js';
 import { canonicalJson, type Json } from '../../canonical-json.js';
 import { checked } from '../../engine/checked.js';
 import { IsoproError } from '../../errors.js';
-import { hasEnded, makeFolder, unwritable } from '../../files.js';
+import { hasEnded, isFolder, makeFolder, unwritable } from '../../files.js';
 import { runFolders, runName } from '../../report/find-run.js';
 import { shellWord } from '../../shell-word.js';
 import { errorOf, JobProcess, type Outcome } from './job-process.js';
@@ -28,6 +29,8 @@ const LONGEST_SETTINGS = 64 * 1024;
 const AGAIN_MS = 2000;
 /** That a killed server's jobs have to be gone. */
 const GONE_MS = 10_000;
+/** Of callers. */
+const FILES = 'files';
 /** Changes that are kept while nothing can be written. */
 const MOST_UNWRITTEN = 10_000;
 
@@ -115,7 +118,7 @@ export class JobQueue {
     this.#options = options;
     this.folder = folder;
     this.#store = store;
-    this.uploads = new Uploads(path.join(folder, 'files'), store);
+    this.uploads = new Uploads(path.join(folder, FILES), store);
   }
 
   /**
@@ -129,7 +132,7 @@ export class JobQueue {
     } catch (cause) {
       throw new IsoproError('WRITE_FAILED', `the folder ${folder} could not be made: ${(cause as Error).message}`, { cause });
     }
-    const queue = new JobQueue(options, folder, JobStore.open(path.join(folder, 'jobs.sqlite')));
+    const queue = new JobQueue(options, folder, JobStore.open(path.join(folder, 'jobs.sqlite'), { traces: tracesIn(folder) }));
     void queue.#goOn();
     return queue;
   }
@@ -191,9 +194,10 @@ export class JobQueue {
     const { program } = this.#options;
     const process = (running.process = new JobProcess({ program, args: [...prepared.args, ...kind.measure], onEvent: () => {} }));
     const key = randomBytes(6).toString('hex');
+    process.admit();
     this.#running.set(key, running);
     const stop = (): void => interrupt(running);
-    signal.addEventListener('abort', stop, { once: true });
+    onAbort(signal, stop);
     if (signal.aborted) stop();
     try {
       const outcome = await process.outcome;
@@ -202,10 +206,15 @@ export class JobQueue {
       const { code, message, remedy } = outcome.error;
       throw new IsoproError(code === 'USAGE' ? 'INVALID_ARGUMENT' : code, message, remedy === undefined ? {} : { remedy });
     } finally {
-      signal.removeEventListener('abort', stop);
+      offAbort(signal, stop);
       this.#running.delete(key);
       this.#pump();
     }
+  }
+
+  /** Whether settings of a job name the upload, where the job has not ended or has ended well. */
+  isInUse(uploadId: string): boolean {
+    return this.#store.isInUse(uploadId);
   }
 
   /** As it is, also where that could not be written yet. */
@@ -401,6 +410,7 @@ export class JobQueue {
     const at = this.#waiting.indexOf(id);
     if (at >= 0) this.#waiting.splice(at, 1);
     this.#change(id, { state, waitingFor: null, pid: null, ...(state === 'cancelled' && { endedAt: now() }) }, 'state', { state });
+    if (state === 'cancelled') this.#options.onEnded?.(id);
     return this.get(id);
   }
 
@@ -507,6 +517,7 @@ export class JobQueue {
       'state',
       { state: 'running' },
     );
+    running.process.admit();
     return running.process.outcome;
   }
 
@@ -576,13 +587,22 @@ export class JobQueue {
       const hear = (): void => {
         listeners.delete(hear);
         if (listeners.size === 0 && this.#listeners.get(id) === listeners) this.#listeners.delete(id);
-        signal.removeEventListener('abort', hear);
+        offAbort(signal, hear);
         resolve();
       };
       listeners.add(hear);
-      signal.addEventListener('abort', hear, { once: true });
+      onAbort(signal, hear);
     });
   }
+}
+
+/** What only a queue that was there before can have left: a folder of a job, a caller's file. */
+function tracesIn(folder: string): string | null {
+  const job = readdirSync(folder).find((name) => /^job-[0-9a-f]{24}$/.test(name));
+  if (job !== undefined) return job;
+  const files = path.join(folder, FILES);
+  const [file] = isFolder(files) ? readdirSync(files) : [];
+  return file === undefined ? null : path.join(FILES, file);
 }
 
 const commandOf = (args: readonly string[]): string => ['npx isopro-native', ...args.map(shellWord)].join(' ');

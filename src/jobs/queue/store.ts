@@ -108,7 +108,8 @@ const uploadRow = z
     purpose: z.string(),
     bytes: z.number(),
     created_at: z.string(),
-    file: z.string().regex(/^file-[0-9a-f]+\.\w+$/),
+    /** Below the folder of files; of older ones the name alone. */
+    file: z.string().regex(/^(?:file-[0-9a-f]+\/)?file-[0-9a-f]+\.\w+$/),
   })
   .transform(({ created_at: createdAt, ...rest }) => ({ ...rest, createdAt }));
 /** A file that a caller has sent. */
@@ -160,6 +161,18 @@ export interface JobFilter {
   readonly limit: number;
 }
 
+export interface StoreOptions {
+  /** Until it is given up that another process has the file. */
+  readonly busyMs?: number;
+  /** What lies beside the file and was left by jobs that it held; null: nothing. */
+  readonly traces?: string | null;
+}
+
+const begunAnew = (file: string, traces: string): IsoproError =>
+  new IsoproError('JOBS_UNREADABLE', `${file} is empty or gone, and ${traces} beside it is of jobs that it held`, {
+    remedy: 'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.',
+  });
+
 type Written = { readonly id: number; readonly at: string };
 
 export class JobStore {
@@ -174,9 +187,10 @@ export class JobStore {
   }
 
   /** @throws IsoproError JOBS_UNREADABLE where the file is damaged or none of ours, JOBS_BUSY where another process has it, WRITE_FAILED */
-  static open(file: string, busyMs = BUSY_MS): JobStore {
+  static open(file: string, { busyMs = BUSY_MS, traces = null }: StoreOptions = {}): JobStore {
     let db: Database.Database | undefined;
     try {
+      if (traces !== null && !(statSync(file, { throwIfNoEntry: false })?.size ?? 0)) throw begunAnew(file, traces);
       db = new Database(file, { timeout: busyMs });
       // held as long as this process lives, and taken from it by the kernel when it is killed
       db.pragma('locking_mode = EXCLUSIVE');
@@ -187,6 +201,7 @@ export class JobStore {
       const version = db.pragma('user_version', { simple: true }) as number;
       if (version !== 0 && version !== VERSION)
         throw new IsoproError('JOBS_UNREADABLE', `${file} is of version ${version}, not ${VERSION}`);
+      if (version === 0 && traces !== null) throw begunAnew(file, traces);
       db.exec(SCHEMA);
       const [sound] = db.pragma('quick_check(1)') as { quick_check: string }[];
       if (sound?.quick_check !== 'ok') throw new IsoproError('JOBS_UNREADABLE', `${file} is damaged: ${sound?.quick_check}`);
@@ -354,6 +369,17 @@ export class JobStore {
   /** Newest first. */
   uploads(owner: string): Upload[] {
     return this.#do(() => this.#rows('SELECT * FROM upload WHERE owner = ? ORDER BY seq DESC', owner).map((each) => uploadRow.parse(each)));
+  }
+
+  /** Of all owners. */
+  uploadsOfPurpose(purpose: string): Upload[] {
+    return this.#do(() => this.#rows('SELECT * FROM upload WHERE purpose = ?', purpose).map((each) => uploadRow.parse(each)));
+  }
+
+  /** Whether settings of a job name it that has not ended, or has ended well. */
+  isInUse(uploadId: string): boolean {
+    const sql = `SELECT 1 FROM job WHERE state NOT IN ('failed', 'cancelled') AND instr(settings, ?) > 0 LIMIT 1`;
+    return this.#do(() => this.#row(sql, uploadId) !== undefined);
   }
 
   uploadedBytes(owner: string): number {

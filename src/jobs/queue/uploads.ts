@@ -1,6 +1,6 @@
 /** Files that callers have sent for their jobs: data of theirs, under ids, each seen by its owner alone. Nothing of them names a path. */
 import { randomBytes } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { rmSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
@@ -32,15 +32,51 @@ export class Uploads {
   }
 
   /** @throws IsoproError WRITE_FAILED, also where an owner would have too much */
-  async add(owner: string, upload: NewUpload): Promise<Upload> {
-    const [coming, { length }] = [this.#coming.get(owner) ?? 0, upload.bytes];
+  async add(owner: string, { filename, purpose, bytes }: NewUpload): Promise<Upload> {
+    const { length } = bytes;
+    return this.#counted(owner, length, () =>
+      this.#write(owner, { filename, purpose }, async (file) => {
+        await writeFileAtomically(file, [bytes]);
+        return length;
+      }),
+    );
+  }
+
+  /**
+   * A file that is made of another one of the same owner.
+   * @param most bytes that it may have, where there is room
+   * @param write makes the file of a name, of so many bytes at most
+   * @throws IsoproError WRITE_FAILED, also where an owner would have too much; as `write`
+   */
+  async derive(
+    owner: string,
+    named: Pick<NewUpload, 'filename' | 'purpose'>,
+    most: number,
+    write: (file: string, mostBytes: number) => Promise<void>,
+  ): Promise<Upload> {
+    const room = Math.min(most, this.#mostBytes - this.#store.uploadedBytes(owner) - (this.#coming.get(owner) ?? 0));
+    return this.#counted(owner, room, () =>
+      this.#write(owner, named, async (file) => {
+        await write(file, room);
+        return statSync(file).size;
+      }),
+    );
+  }
+
+  /** Of all owners, of one purpose. */
+  ofPurpose(purpose: string): Upload[] {
+    return this.#store.uploadsOfPurpose(purpose);
+  }
+
+  async #counted<T>(owner: string, length: number, work: () => Promise<T>): Promise<T> {
+    const coming = this.#coming.get(owner) ?? 0;
     if (this.#store.uploadedBytes(owner) + coming + length > this.#mostBytes)
       throw new IsoproError('WRITE_FAILED', `the files of ${owner} would have more than ${this.#mostBytes} bytes`, {
         remedy: 'Delete files that are not needed any more.',
       });
     this.#coming.set(owner, coming + length);
     try {
-      return await this.#write(owner, upload);
+      return await work();
     } finally {
       const left = this.#coming.get(owner)! - length;
       if (left > 0) this.#coming.set(owner, left);
@@ -48,23 +84,29 @@ export class Uploads {
     }
   }
 
-  async #write(owner: string, { filename, purpose, bytes }: NewUpload): Promise<Upload> {
+  async #write(
+    owner: string,
+    { filename, purpose }: Pick<NewUpload, 'filename' | 'purpose'>,
+    write: (file: string) => Promise<number>,
+  ): Promise<Upload> {
     const extension = EXTENSION.exec(filename)?.[0].toLowerCase() ?? '.txt';
     const id = `file-${randomBytes(12).toString('hex')}`;
-    makeFolder(this.#folder, 0o700);
-    const name = `${id}${extension}`;
-    const upload = { id, owner, filename, purpose, bytes: bytes.length, createdAt: new Date().toISOString(), file: name };
-    await writeFileAtomically(this.#pathOf(upload), [bytes]);
+    // a folder of its own: what jobs keep beside their data goes with it
+    const name = `${id}/${id}${extension}`;
+    const file = path.join(this.#folder, name);
+    makeFolder(path.dirname(file), 0o700);
     try {
+      const bytes = await write(file);
+      const upload = { id, owner, filename, purpose, bytes, createdAt: new Date().toISOString(), file: name };
       this.#store.addUpload(upload);
+      return upload;
     } catch (error) {
-      rmSync(this.#pathOf(upload), { force: true }); // nobody would find it
+      rmSync(path.dirname(file), { force: true, recursive: true }); // nobody would find it
       throw error;
     }
-    return upload;
   }
 
-  /** Undefined where there is none of this owner's, or somebody took the file away. */
+  /** Undefined where there is none of this owner's, or somebody took the file away or changed its size. */
   get(owner: string, id: string): Upload | undefined {
     const found = this.#sent(owner, id);
     return found !== undefined && this.#isHere(found) ? found : undefined;
@@ -84,7 +126,7 @@ export class Uploads {
   remove(owner: string, id: string): boolean {
     const found = this.#sent(owner, id);
     if (found === undefined) return false;
-    const file = this.#pathOf(found);
+    const file = found.file.includes('/') ? path.join(this.#folder, found.id) : this.#pathOf(found);
     try {
       rmSync(file, { force: true, recursive: true }); // whatever was put in its place goes with it
     } catch (cause) {
@@ -104,6 +146,7 @@ export class Uploads {
   }
 
   #isHere(upload: Upload): boolean {
-    return isFile(this.#pathOf(upload));
+    const file = this.#pathOf(upload);
+    return isFile(file) && statSync(file, { throwIfNoEntry: false })?.size === upload.bytes;
   }
 }

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import type { JobQueue } from '../../jobs/queue/queue.js';
 import type { Upload } from '../../jobs/queue/store.js';
 import { invalid, RequestFailure, unsupported } from '../failures.js';
+import { removeWithDerived } from './derived-files.js';
 import { pageOf, pageQuery } from './pages.js';
 import { resultsOf } from './results.js';
 
@@ -70,7 +71,7 @@ export function addFileRoutes(instance: FastifyInstance, opened: () => JobQueue)
   app.get('/v1/files', { ...TRAIN, schema: { querystring: listQuery } }, ({ query: { purpose, order, ...page }, caller }) => {
     const files = opened()
       .uploads.list(caller.name)
-      .filter((file) => file.purpose !== DERIVED && (purpose === undefined || file.purpose === purpose));
+      .filter((file) => purpose === undefined || file.purpose === purpose);
     return pageOf((order === 'asc' ? files.reverse() : files).map(fileObject), page);
   });
 
@@ -92,10 +93,7 @@ export function addFileRoutes(instance: FastifyInstance, opened: () => JobQueue)
   });
 
   app.delete('/v1/files/:id', { ...TRAIN, schema: { params } }, ({ params: { id }, caller }) => {
-    if (!opened().uploads.remove(caller.name, id)) throw noFile(id);
+    if (!removeWithDerived(opened(), caller.name, id)) throw noFile(id);
     return { id, object: 'file', deleted: true };
   });
 }
-
-/** Purpose of files that were made of others, for a job: no list has them. */
-export const DERIVED = 'derived';

@@ -7,6 +7,7 @@ import { hasEndedAs, type Job } from '../../jobs/queue/job.js';
 import type { JobQueue } from '../../jobs/queue/queue.js';
 import { RequestFailure, unsupported } from '../failures.js';
 import { askerOf, idempotencyKeyOf } from '../jobs/routes.js';
+import { DerivedFiles } from './derived-files.js';
 import type { FineTunedModels } from './fine-tuned-models.js';
 import { askedOf } from './methods.js';
 import { readNote, type FineTuningNote } from './note.js';
@@ -45,7 +46,8 @@ export function addFineTuningRoutes(instance: FastifyInstance, opened: () => Fin
     const { body, caller } = request;
     const asker = askerOf(caller);
     const seed = body.seed ?? randomInt(2 ** 31);
-    const { kind, settings, method, hyperparameters, trainingFile } = await askedOf(body, seed, { queue, asker, base });
+    using derived = new DerivedFiles(queue, asker);
+    const { kind, settings, method, hyperparameters, trainingFile } = await askedOf(body, seed, { queue, asker, base, derived });
     const fineTuning: FineTuningNote = {
       model: base,
       training_file: trainingFile,

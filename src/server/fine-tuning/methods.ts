@@ -1,17 +1,11 @@
 /** What a fine-tuning job comes to: the kind and the settings of a job, and the hyperparameters that `auto` stands for. */
-import { createReadStream } from 'node:fs';
-import { createInterface } from 'node:readline';
-import { z } from 'zod';
 import { LEARNING_RATES } from '../../engine/fine-tuning.js';
-import { preference } from '../../engine/preference-pairs.js';
-import { dictionary } from '../../dictionary.js';
-import type { Json } from '../../canonical-json.js';
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
 import type { RunSettings, RunSettingsInput } from '../../jobs/queue/kinds/run.js';
-import { askedOf as askedOfGrader, filledIn, gradingOf, type ScoreModel } from '../../tasks/data/score-model.js';
 import { forbidden, invalid, unsupported } from '../failures.js';
-import { DERIVED } from './file-routes.js';
+import type { DerivedFiles } from './derived-files.js';
 import type { Grader, Method, NewFineTuning } from './requests.js';
+import type { RowForm } from './row-forms.js';
 
 export interface Asked {
   readonly kind: 'train' | 'run';
@@ -26,6 +20,7 @@ export interface Asked {
 interface Context {
   readonly queue: JobQueue;
   readonly asker: Asker;
+  readonly derived: DerivedFiles;
   /** The model's name. */
   readonly base: string;
 }
@@ -70,7 +65,7 @@ async function trained(
     learning_rate_multiplier: numberOf(given.learning_rate_multiplier, 1),
     ...(method.type === 'dpo' && { beta: numberOf(method.dpo?.hyperparameters?.beta, 0.1) }),
   };
-  const data = async (id: string): Promise<string> => (method.type === 'dpo' ? rewritten(context, id, pairOf) : id);
+  const data = async (id: string): Promise<string> => (method.type === 'dpo' ? context.derived.check(id, { kind: 'pair' }) : id);
   const settings = {
     data: await data(trainingFile),
     ...(validationFile !== null && { validationData: await data(validationFile) }),
@@ -150,22 +145,15 @@ async function gradedBy(grader: Grader, file: string | null | undefined, context
     return { settings: { task: grader.task }, trainingFile: grader.task };
   }
   const trainingFile = requireFile(context, file, 'training_file');
-  const rows = (check: string, form: (value: unknown) => object = rowOf): Promise<Graded> =>
-    rewritten(context, trainingFile, form).then((task) => ({
-      settings: { task, check, sampling: { style: 'plain' } },
-      trainingFile,
-    }));
-  if (grader.type === 'json_schema') {
-    const bytes = Buffer.from(JSON.stringify(grader.schema));
-    const { id } = await queue.uploads.add(asker.name, { filename: 'schema.json', purpose: DERIVED, bytes });
-    return rows(`json:${id}`);
-  }
+  const { derived } = context;
+  const graded = (check: string, task: string): Graded => ({ settings: { task, check, sampling: { style: 'plain' } }, trainingFile });
+  const rows = async (check: string, form: RowForm): Promise<Graded> => graded(check, await derived.rows(trainingFile, form));
+  if (grader.type === 'json_schema') return rows(`json:${await derived.json('schema.json', grader.schema)}`, { kind: 'messages' });
   if (grader.type === 'score_model') {
     queue.names(asker).model(grader.model, `${GRADER}.model`);
-    const form = scoredRow(grader); // before the grader is kept: a row that it cannot be asked of is told of first
-    const bytes = Buffer.from(JSON.stringify(grader));
-    const { id } = await queue.uploads.add(asker.name, { filename: 'grader.json', purpose: DERIVED, bytes });
-    return rows(`model:${id}`, form);
+    // before the grader is kept: a row that it cannot be asked of is told of first
+    const task = await derived.check(trainingFile, { kind: 'scored', grader });
+    return graded(`model:${await derived.json('grader.json', grader)}`, task);
   }
   if (grader.type !== 'string_check')
     throw unsupported(`${GRADER}.type`, `${grader.type}: graders are task, json_schema, string_check and score_model here`);
@@ -175,52 +163,5 @@ async function gradedBy(grader: Grader, file: string | null | undefined, context
   if (!REPLY.test(input)) throw unsupported(`${GRADER}.input`, 'input: what is checked is {{sample.output_text}}, whole');
   if (/\{\{\s*sample\b/.test(reference))
     throw unsupported(`${GRADER}.reference`, 'reference: it may name members of the item, not of the sample');
-  return rows(check, (value) => {
-    const found = row.parse(value);
-    return { ...rowOf(found), answer: filledIn(reference, found) };
-  });
-}
-
-const message = z.object({ role: z.string(), content: z.string() });
-const row = z.looseObject({ messages: z.array(message).min(1) });
-const scored = z.looseObject({
-  messages: z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).min(1),
-  answer: z.json().optional(),
-  tier: z.union([z.string(), z.number()]).optional(),
-});
-
-const rowOf = (value: unknown): object => ({ messages: row.parse(value).messages });
-
-/** A row as it is, since any member may be one that the grader names. */
-const scoredRow = (grader: ScoreModel): ((value: unknown) => object) => {
-  const grading = gradingOf(grader);
-  return (value) => {
-    const row = scored.parse(value);
-    const { messages, answer = null, tier = '', ...fields } = row;
-    if ('prompt' in fields) throw new Error('it has both messages and prompt');
-    askedOfGrader(grading, { messages, answer, tier: String(tier), fields: dictionary(Object.entries(fields) as [string, Json][]) }, '');
-    return row;
-  };
-};
-
-/** OpenAI's form of a pair as TRL's, which stays as it is. */
-const pairOf = (given: unknown): object =>
-  typeof given === 'object' && given !== null && 'chosen' in given ? given : preference.parse(given);
-
-/** A file of the same lines in another form: its id. @throws RequestFailure 400 naming the line */
-async function rewritten({ queue, asker }: Context, id: string, form: (value: unknown) => object): Promise<string> {
-  const written: string[] = [];
-  let number = 0;
-  for await (const line of createInterface({ input: createReadStream(queue.uploads.pathOf(asker.name, id)!), crlfDelay: Infinity })) {
-    number++;
-    if (line.trim() === '') continue;
-    try {
-      written.push(`${JSON.stringify(form(JSON.parse(line)))}\n`);
-    } catch (error) {
-      const why = error instanceof z.ZodError ? z.prettifyError(error) : (error as Error).message;
-      throw invalid('training_file', `line ${number} of ${id}: ${why}`, 'invalid_training_file');
-    }
-  }
-  const bytes = Buffer.from(written.join(''));
-  return (await queue.uploads.add(asker.name, { filename: `${id}.jsonl`, purpose: DERIVED, bytes })).id;
+  return rows(check, { kind: 'answered', reference });
 }

@@ -1,6 +1,7 @@
 /** What a fine-tuning job is asked for with. Members beside OpenAI's: graders `task` and `json_schema`. */
 import { z } from 'zod';
 import { scoreModel } from '../../tasks/data/score-model.js';
+import { mostMembers } from '../first-issue.js';
 
 const auto = z.literal('auto');
 const whole = (most: number) => z.union([auto, z.int().min(1).max(most)]).optional();
@@ -23,7 +24,7 @@ const template = z.string().max(10_000);
 /** Graders that OpenAI has and this server has not are known by their type, so that they are refused by it. */
 const grader = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('task'), name, task: z.string().min(1).max(200) }),
-  z.strictObject({ type: z.literal('json_schema'), name, schema: z.record(z.string(), z.unknown()) }),
+  z.strictObject({ type: z.literal('json_schema'), name, schema: z.record(z.string(), z.unknown()).check(mostMembers(1024)) }),
   z.strictObject({
     type: z.literal('string_check'),
     name,
@@ -63,10 +64,7 @@ export const newFineTuning = z.strictObject({
     .string()
     .regex(/^[\w.-]{1,64}$/, 'expected at most 64 letters, digits, dots, - and _')
     .nullish(),
-  metadata: z
-    .record(z.string().max(64), z.string().max(512))
-    .refine((pairs) => Object.keys(pairs).length <= 16, 'expected at most 16 pairs')
-    .nullish(),
-  integrations: z.array(z.unknown()).nullish(),
+  metadata: z.record(z.string().max(64), z.string().max(512)).check(mostMembers(16)).nullish(),
+  integrations: z.array(z.unknown()).max(16).nullish(),
 });
 export type NewFineTuning = z.output<typeof newFineTuning>;

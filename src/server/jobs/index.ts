@@ -4,6 +4,7 @@ import { IsoproError } from '../../errors.js';
 import type { JobState } from '../../jobs/queue/job.js';
 import { JobQueue } from '../../jobs/queue/queue.js';
 import { FineTunedModels } from '../fine-tuning/fine-tuned-models.js';
+import { removeUnusedFiles } from '../fine-tuning/derived-files.js';
 import { addFileRoutes } from '../fine-tuning/file-routes.js';
 import { addFineTuningRoutes } from '../fine-tuning/job-routes.js';
 import type { ServedModels } from '../openai/models.js';
@@ -44,6 +45,15 @@ export interface JobsOfRuns {
   stateOf(run: string): JobState | undefined;
 }
 
+/** What cannot be removed now is removed later. */
+function removeUnused(queue: JobQueue, report: (error: unknown) => void): void {
+  try {
+    removeUnusedFiles(queue);
+  } catch (error) {
+    report(error);
+  }
+}
+
 export async function addJobs(
   app: FastifyInstance,
   { options, base, adapters, models, registry, report }: JobContext,
@@ -63,9 +73,13 @@ export async function addJobs(
       program: options.program,
       atOnce: options.atOnce,
       ...(options.availableMemory !== undefined && { availableMemory: options.availableMemory }),
-      onEnded: (id) => void fineTuned?.serve(id),
+      onEnded: (id) => {
+        void fineTuned?.serve(id);
+        if (queue instanceof JobQueue) removeUnused(queue, report);
+      },
       report,
     });
+    removeUnused(queue, report);
     fineTuned = new FineTunedModels(models, queue, report);
     await fineTuned.serveAll();
   } catch (error) {

@@ -7,6 +7,7 @@ import { hasEndedAs, JOB_STATES, type Job, type JobEvent } from '../../jobs/queu
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
 import { IsoproError } from '../../errors.js';
 import { DEFECT, failureOf, invalid, RequestFailure } from '../failures.js';
+import { mostMembers } from '../first-issue.js';
 import type { Caller } from '../keys.js';
 
 const TRAIN = { config: { scope: 'train' } } as const;
@@ -42,7 +43,8 @@ interface JsonForm {
   readonly properties?: Readonly<Record<string, JsonForm>> | undefined;
 }
 
-const settings = z.record(z.string(), z.unknown());
+/** Their kind reads them, when it is known that they are short. */
+const settings = z.record(z.string(), z.unknown()).check(mostMembers(1024));
 const newJob = z.strictObject({
   kind: z.string().min(1).max(100),
   settings: settings.default({}),

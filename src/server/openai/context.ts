@@ -9,6 +9,7 @@ import type { Caller } from '../keys.js';
 import type { ServerMetrics } from '../metrics.js';
 import { Slices } from '../slices.js';
 import type { Turnstile } from '../turnstile.js';
+import type { Unread } from '../unread.js';
 import type { Served, ServedModels } from './models.js';
 import type { Asking } from './replying.js';
 import type { LoraBody } from './requests.js';
@@ -17,6 +18,7 @@ import { eventOf } from './shapes.js';
 export interface ServerContext {
   readonly models: ServedModels;
   readonly queue: FairQueue;
+  readonly unread: Unread;
   readonly turns: Turnstile;
   readonly metrics: ServerMetrics;
   /** Tokens that a reply may have at most. */
@@ -53,7 +55,7 @@ export async function tokenized(
 ): Promise<Int32Array> {
   const texts = 'text' in content ? [content.text] : content.messages.map((message) => message.content);
   if (texts.reduce((sum, { length }) => sum + length, 0) < MANY) return model.promptIdsAside(content, options);
-  const leave = await queue.enter(whose, signal);
+  const { leave } = await queue.enter(whose, signal);
   try {
     return await model.promptIdsAside(content, options);
   } finally {
@@ -75,11 +77,11 @@ export async function promptIdsOf(
   throw new IsoproError('CONTEXT_OVERFLOW', `the prompt has ${ids.length} tokens; ${needed}`);
 }
 
-export function askingOf({ queue, turns, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {
+export function askingOf({ queue, unread, turns, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {
   const whose = callerOf(request).name;
   const { cache_salt: salt = '' } = request.body as { readonly cache_salt?: string };
   const cachePartition = JSON.stringify([whose, salt]);
-  return { queue, turns, slices: new Slices(turns), metrics, whose, cachePartition, signal: signalOf(request) };
+  return { queue, unread, turns, slices: new Slices(turns), metrics, whose, cachePartition, signal: signalOf(request) };
 }
 
 /** Names of the draws of one prompt: with a seed those of the first choice, the second and so on; without one, those of nobody else. */

@@ -21,7 +21,7 @@ export async function embed(context: ServerContext, body: EmbeddingBody, asking:
     throw unsupported('dimensions', `dimensions: the model's vectors have ${model.info.embeddingSize} numbers, and no fewer mean anything`);
   const texts = promptsOf(body.input);
   if (texts.includes('')) throw invalid('input', 'input: an empty text has no embedding');
-  const leave = await asking.queue.enter(asking.whose, asking.signal);
+  const { leave } = await asking.queue.enter(asking.whose, asking.signal);
   try {
     const { rows, tokens } = await model.embed(texts, { adapter, signal: asking.signal });
     const count = tokens.reduce((sum, of) => sum + of, 0);

@@ -1,14 +1,17 @@
 /** Requests of the host on behalf of one caller: they wait for their turn, are counted, and end with the caller's connection. */
-import { setMaxListeners } from 'node:events';
+import { offAbort, onAbort } from '../../abort.js';
 import type { HostReply, HostRequest, TokenEvent } from '../../host/host-request.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { ServerMetrics } from '../metrics.js';
 import type { Slices } from '../slices.js';
+import { ENDINGS } from '../failures.js';
 import type { Turnstile } from '../turnstile.js';
+import type { Unread } from '../unread.js';
 import type { Served } from './models.js';
 
 export interface Asking {
   readonly queue: FairQueue;
+  readonly unread: Unread;
   readonly turns: Turnstile;
   /** For answers that are long. */
   readonly slices: Slices;
@@ -20,7 +23,7 @@ export interface Asking {
   readonly signal: AbortSignal;
 }
 
-export type Draw = Omit<HostRequest, 'adapter' | 'signal'>;
+export type Draw = Omit<HostRequest, 'adapter' | 'signal' | 'rank'>;
 
 /** A token of one of several replies, or its end. */
 export type ReplyEvent = { readonly index: number } & (
@@ -29,16 +32,70 @@ export type ReplyEvent = { readonly index: number } & (
 );
 
 type Events = AsyncGenerator<ReplyEvent, void, undefined>;
+type TokenStream = AsyncGenerator<TokenEvent, HostReply, undefined>;
 
-async function* one({ model, adapter }: Served, draw: Draw, index: number, withTokens: boolean, asking: Asking): Events {
-  const { queue, turns, metrics, whose, cachePartition, signal } = asking;
-  const leave = await queue.enter(whose, signal);
+const weightOf = ({ topLogprobs }: TokenEvent): number => 1 + (topLogprobs?.length ?? 0);
+
+/**
+ * A stream that is computed however slowly it is read: whoever does not read keeps no place from others.
+ * @param computed told when it has ended
+ * @param end ends the request
+ */
+async function* ahead(source: TokenStream, unread: Unread, computed: () => void, end: () => void): TokenStream {
+  const tokens: TokenEvent[] = [];
+  let ended = false;
+  let wake = (): void => {};
+  const waiting = unread.stream(() => {
+    tokens.length = 0;
+    end();
+  });
+  const work = async (): Promise<HostReply> => {
+    for (;;) {
+      const next = await source.next();
+      if (next.done === true) return next.value;
+      tokens.push(next.value);
+      waiting.move(weightOf(next.value));
+      wake();
+    }
+  };
+  const reply = work().finally(() => {
+    ended = true;
+    computed();
+    wake();
+  });
+  reply.catch(() => undefined); // it is waited for below, or nobody reads it any more
+  try {
+    for (;;) {
+      for (let token = tokens.shift(); token !== undefined; token = tokens.shift()) {
+        waiting.move(-weightOf(token));
+        yield token;
+      }
+      if (ended) return await reply;
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    }
+  } finally {
+    waiting.close();
+  }
+}
+
+interface Drawing {
+  readonly index: number;
+  readonly withTokens: boolean;
+  /** Ends all replies of the request. */
+  readonly end: () => void;
+}
+
+async function* one({ model, adapter }: Served, draw: Draw, { index, withTokens, end }: Drawing, asking: Asking): Events {
+  const { queue, unread, turns, metrics, whose, cachePartition, signal } = asking;
+  const { leave, rank } = await queue.enter(whose, signal);
   try {
     await turns.pass(); // of those who are let in together
-    const request = { ...draw, adapter, cachePartition, signal };
+    const request = { ...draw, adapter, cachePartition, rank, signal };
     let reply: HostReply;
     if (withTokens) {
-      const stream = model.stream(request);
+      const stream = ahead(model.stream(request), unread, leave, end);
       for (;;) {
         const next = await stream.next();
         if (next.done === true) {
@@ -65,11 +122,11 @@ async function* one({ model, adapter }: Served, draw: Draw, index: number, withT
  */
 export async function* streamReplies(served: Served, draws: readonly Draw[], asking: Asking, withTokens = true): Events {
   const ended = new AbortController();
-  setMaxListeners(0, ended.signal); // each draw waits for it
   const end = (): void => ended.abort(asking.signal.reason);
   if (asking.signal.aborted) end();
-  asking.signal.addEventListener('abort', end);
-  const streams = draws.map((draw, index) => one(served, draw, index, withTokens, { ...asking, signal: ended.signal }));
+  onAbort(asking.signal, end);
+  const endUnread = (): void => ended.abort(ENDINGS.unread);
+  const streams = draws.map((draw, index) => one(served, draw, { index, withTokens, end: endUnread }, { ...asking, signal: ended.signal }));
   const next = (stream: Events) => stream.next().then((result) => ({ stream, result }));
   const waiting = new Map(streams.map((stream) => [stream, next(stream)]));
   try {
@@ -83,7 +140,7 @@ export async function* streamReplies(served: Served, draws: readonly Draw[], ask
       }
     }
   } finally {
-    asking.signal.removeEventListener('abort', end);
+    offAbort(asking.signal, end);
     if (waiting.size > 0) ended.abort();
     await Promise.allSettled([...waiting.values(), ...streams.map((stream) => stream.return())]);
   }

@@ -3,6 +3,9 @@
  * refused by name.
  */
 import { z } from 'zod';
+import type { Json } from '../../canonical-json.js';
+import { mostMembers } from '../first-issue.js';
+import { tooMuch } from '../json-body.js';
 
 /** As OpenAI has it. A template takes the thread that answers all others, a millisecond for some twenty of them. */
 const MOST_MESSAGES = 2048;
@@ -32,15 +35,21 @@ const streamFields = { stream: flag, stream_options: maybe(streamOptions) };
 /** vLLM's: each event has the usage so far. */
 const completionStreamFields = { ...streamFields, stream_options: maybe(streamOptions.extend({ continuous_usage_stats: flag })) };
 
+/** As OpenAI has it. */
+const MOST_PAIRS = 16;
+
 /** Taken, and without any effect: they are about accounts, storage and billing, or about models that think before they reply. */
 const accountFields = {
   user: maybe(z.string()),
-  metadata: maybe(z.record(z.string(), z.string())),
+  metadata: maybe(z.record(z.string(), z.string()).check(mostMembers(MOST_PAIRS))),
   safety_identifier: maybe(z.string()),
   prompt_cache_key: maybe(z.string()),
   reasoning_effort: maybe(z.string()),
   service_tier: maybe(z.enum(['auto', 'default'])),
 };
+
+/** Each choice of a request has them all. */
+const MOST_BIASES = 1024;
 
 /** How replies are drawn and where they end. */
 const samplingFields = {
@@ -53,7 +62,9 @@ const samplingFields = {
   repetition_penalty: maybe(z.number().gt(0).max(1000)),
   presence_penalty: penalty,
   frequency_penalty: penalty,
-  logit_bias: maybe(z.record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), z.number().min(-100).max(100))),
+  logit_bias: maybe(
+    z.record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), z.number().min(-100).max(100)).check(mostMembers(MOST_BIASES)),
+  ),
   /** 64 bits; a negative one stands for the same bits. */
   seed: maybe(z.int()),
   n: maybe(z.int().min(1).max(128)),
@@ -90,6 +101,7 @@ const adapterFields = { lora: maybe(z.array(lora).max(1000)) };
 
 const LARGEST_VARIABLES = 2 ** 14;
 const DEEPEST_VARIABLES = 8;
+const MOST_VARIABLES = 128;
 /** What the renderer tells every template, and what the language of templates has itself. */
 const TAKEN = new Set(
   (
@@ -108,8 +120,9 @@ const templateVariables = z
       .string()
       .regex(/^[A-Za-z_]\w{0,99}$/, 'expected the name of a variable')
       .refine((variable) => !TAKEN.has(variable), 'is given to every template by the server'),
-    z.json(),
+    z.unknown() as z.ZodType<Json>, // of a body of JSON
   )
+  .check(mostMembers(MOST_VARIABLES))
   .refine((variables) => JSON.stringify(variables).length <= LARGEST_VARIABLES, `more than ${LARGEST_VARIABLES} characters of JSON`)
   .refine((variables) => depthOf(variables) <= DEEPEST_VARIABLES, `nested more than ${DEEPEST_VARIABLES} deep`);
 
@@ -121,14 +134,25 @@ const otherPart = z
   )
   .describe('refused: unsupported_parameter');
 const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
-const text = z.union([z.string(), z.array(z.discriminatedUnion('type', [textPart, otherPart])).min(1)]);
+/** Of one message. */
+const MOST_PARTS = 2048;
+const text = z.union([
+  z.string(),
+  z
+    .array(z.discriminatedUnion('type', [textPart, otherPart]))
+    .min(1)
+    .max(MOST_PARTS),
+]);
 const name = maybe(z.string().max(64));
 const functionName = z.string().regex(/^[\w-]{1,64}$/, 'expected 1 to 64 letters, digits, _ and -');
+
+/** Text that is read as JSON where it is JSON. */
+const jsonText = z.string().refine((given) => tooMuch(given) === null, { error: ({ input }) => tooMuch(String(input)) ?? undefined });
 
 const toolCall = z.strictObject({
   id: z.string(),
   type: z.literal('function'),
-  function: z.strictObject({ name: functionName, arguments: z.string() }),
+  function: z.strictObject({ name: functionName, arguments: jsonText }),
 });
 export const chatMessage = z.discriminatedUnion('role', [
   z.strictObject({ role: z.literal('system'), content: text, name }),
@@ -149,7 +173,7 @@ export type ChatMessageBody = z.output<typeof chatMessage>;
 const LARGEST_SCHEMA = 2 ** 16;
 const isSmallEnough = (value: unknown): boolean => JSON.stringify(value).length <= LARGEST_SCHEMA;
 const TOO_LARGE = `more than ${LARGEST_SCHEMA} characters of JSON Schema`;
-const jsonSchema = z.record(z.string(), z.unknown()).refine(isSmallEnough, TOO_LARGE);
+const jsonSchema = z.record(z.string(), z.unknown()).check(mostMembers(1024)).refine(isSmallEnough, TOO_LARGE);
 export const tool = z.strictObject({
   type: z.literal('function'),
   function: z.strictObject({
@@ -246,19 +270,21 @@ export const generateBody = z.strictObject({
 export type GenerateBody = z.output<typeof generateBody>;
 
 const inputText = z.strictObject({ type: z.literal('input_text'), text: z.string() });
+/** Of an earlier reply: what was told of each of its tokens. */
+const MOST_TOLD = 1_000_000;
 /** As an earlier reply had it. */
 const outputText = z.strictObject({
   type: z.literal('output_text'),
   text: z.string(),
-  annotations: maybe(z.array(z.unknown())),
-  logprobs: maybe(z.array(z.unknown())),
+  annotations: maybe(z.array(z.unknown()).max(MOST_TOLD)),
+  logprobs: maybe(z.array(z.unknown()).max(MOST_TOLD)),
 });
 const itemFields = { id: maybe(z.string()), status: maybe(z.enum(['in_progress', 'completed', 'incomplete'])) };
 const responseItem = z.discriminatedUnion('type', [
   z.strictObject({
     type: maybe(z.literal('message')),
     role: z.enum(['user', 'system', 'developer', 'assistant']),
-    content: z.union([z.string(), z.array(z.discriminatedUnion('type', [inputText, outputText, otherPart]))]),
+    content: z.union([z.string(), z.array(z.discriminatedUnion('type', [inputText, outputText, otherPart])).max(MOST_PARTS)]),
     phase: maybe(z.string()),
     ...itemFields,
   }),
@@ -266,13 +292,13 @@ const responseItem = z.discriminatedUnion('type', [
     type: z.literal('function_call'),
     call_id: z.string(),
     name: functionName,
-    arguments: z.string(),
+    arguments: jsonText,
     ...itemFields,
   }),
   z.strictObject({
     type: z.literal('function_call_output'),
     call_id: z.string(),
-    output: z.union([z.string(), z.array(z.discriminatedUnion('type', [inputText, otherPart]))]),
+    output: z.union([z.string(), z.array(z.discriminatedUnion('type', [inputText, otherPart])).max(MOST_PARTS)]),
     ...itemFields,
   }),
 ]);
@@ -330,7 +356,7 @@ export const responseBody = z
         ),
       }),
     ),
-    include: maybe(z.array(z.literal('message.output_text.logprobs'))),
+    include: maybe(z.array(z.literal('message.output_text.logprobs')).max(16)),
     top_logprobs: maybe(z.int().min(0).max(20)),
     truncation: maybe(z.literal('disabled')),
     /** Nothing is kept: what was said before comes with the request. */

@@ -4,6 +4,7 @@
  */
 import { spawn, type ChildProcess, type ChildProcessWithoutNullStreams, type SpawnOptions } from 'node:child_process';
 import { createRequire } from 'node:module';
+import { offAbort, onAbort } from '../../abort.js';
 import { startChild } from '../../child-process.js';
 import { readGivenVerdict } from '../python-results.js';
 import type { Verdict, VerifyContext } from '../task.js';
@@ -44,7 +45,7 @@ function runCommand(command: string, folder: string, input: object, signal: Abor
     let bytes = 0;
     let tail = '';
     const settle = (finish: () => void): void => {
-      signal.removeEventListener('abort', stop);
+      offAbort(signal, stop);
       kill();
       finish();
     };
@@ -68,7 +69,7 @@ function runCommand(command: string, folder: string, input: object, signal: Abor
         fail(`said no verdict (${(cause as Error).message})`);
       }
     });
-    signal.addEventListener('abort', stop);
+    onAbort(signal, stop);
     if (signal.aborted) stop();
     child.stdin.end(`${JSON.stringify(input)}\n`);
   });

@@ -1,4 +1,5 @@
 /** A function of Python's that judges replies to rows of data, in a process of its own that is started again where it is lost. */
+import { offAbort, onAbort } from '../../abort.js';
 import { IsoproError } from '../../errors.js';
 import { PythonProcess } from '../python-process.js';
 import type { PythonDescription } from '../python-results.js';
@@ -69,7 +70,7 @@ function heard<T>(process: PythonProcess, meant: (reply: WorkerReply) => T | und
   return new Promise((found, failed) => {
     const settle = (finish: () => void): void => {
       process.off('message', hear).off('error', lost).off('exit', lost);
-      signal.removeEventListener('abort', stop);
+      offAbort(signal, stop);
       finish();
     };
     const hear = (reply: WorkerReply): void => {
@@ -79,7 +80,7 @@ function heard<T>(process: PythonProcess, meant: (reply: WorkerReply) => T | und
     const lost = (cause: unknown): void => settle(() => failed(cause instanceof Error ? cause : new Error('its process ended')));
     const stop = (): void => void process.terminate().then(() => lost(undefined));
     process.on('message', hear).on('error', lost).on('exit', lost);
-    signal.addEventListener('abort', stop);
+    onAbort(signal, stop);
     if (signal.aborted) stop();
   });
 }

@@ -3,6 +3,7 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Worker } from 'node:worker_threads';
 import { z } from 'zod';
+import { offAbort, onAbort } from '../../abort.js';
 import { abortError, IsoproError } from '../../errors.js';
 import { makeFolder } from '../../files.js';
 import { requirePackage } from '../../optional-package.js';
@@ -90,7 +91,7 @@ export class GroundTruthSolver {
       const settle = (reply: SolveReply | undefined): void => {
         clearTimeout(timer);
         worker.off('message', settle).off('error', lost).off('exit', lost);
-        signal?.removeEventListener('abort', abort);
+        offAbort(signal, abort);
         worker.unref();
         resolve(reply);
       };
@@ -105,7 +106,7 @@ export class GroundTruthSolver {
       };
       const timer = setTimeout(lost, timeLimitSeconds * 1000 + GRACE_MS);
       worker.on('message', settle).on('error', lost).on('exit', lost);
-      signal?.addEventListener('abort', abort, { once: true });
+      onAbort(signal, abort);
       worker.ref();
       worker.postMessage(request);
     });

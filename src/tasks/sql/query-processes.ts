@@ -3,6 +3,7 @@ import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
+import { offAbort, onAbort } from '../../abort.js';
 import { startChild } from '../../child-process.js';
 import type { ProgramReply } from './query-program.js';
 import type { QueryRequest } from './query-thread.js';
@@ -80,7 +81,7 @@ class QueryProcess {
       const abort = (): void => this.#end('nobody waits for it any more');
       const settle = (outcome: Outcome): void => {
         clearTimeout(timer);
-        signal?.removeEventListener('abort', abort);
+        offAbort(signal, abort);
         this.#asked = undefined;
         this.#hold(false);
         done(outcome);
@@ -90,7 +91,7 @@ class QueryProcess {
       this.#hold(true);
       if (this.ended) return settle({ lost: 'its process had ended' });
       if (signal?.aborted === true) return abort();
-      signal?.addEventListener('abort', abort);
+      onAbort(signal, abort);
       this.#child.stdin.write(`${JSON.stringify({ request: number, ...asked })}\n`);
     });
   }

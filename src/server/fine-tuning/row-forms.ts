@@ -1,0 +1,64 @@
+/** What the rows of a caller's file have to be for a method of fine-tuning, and what becomes of them. */
+import { z } from 'zod';
+import type { Json } from '../../canonical-json.js';
+import { dictionary } from '../../dictionary.js';
+import { preference } from '../../engine/preference-pairs.js';
+import { askedOf, filledIn, gradingOf, type ScoreModel } from '../../tasks/data/score-model.js';
+import { plainIssue, plainWords } from '../../wrong-input.js';
+
+/** As data, so that a thread can be told of it. */
+export type RowForm =
+  /** OpenAI's pairs or TRL's, as they are. */
+  | { readonly kind: 'pair' }
+  /** The messages alone. */
+  | { readonly kind: 'messages' }
+  /** The messages, and an answer made of a template. */
+  | { readonly kind: 'answered'; readonly reference: string }
+  /** A row as it is, since any member may be one that the grader names. */
+  | { readonly kind: 'scored'; readonly grader: ScoreModel };
+
+const MOST_MESSAGES = 2048;
+const message = z.object({ role: z.string(), content: z.string() });
+const row = z.looseObject({ messages: z.array(message).min(1).max(MOST_MESSAGES) });
+const scored = z.looseObject({
+  messages: z
+    .array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() }))
+    .min(1)
+    .max(MOST_MESSAGES),
+  answer: (z.unknown() as z.ZodType<Json>).optional(), // of a line of JSON
+  tier: z.union([z.string(), z.number()]).optional(),
+});
+
+/** @throws Error naming what is wrong first */
+function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
+  const result = schema.safeParse(value, { error: plainWords });
+  if (result.success) return result.data;
+  const { path, message: words } = plainIssue(result.error.issues[0]!);
+  throw new Error(path.length === 0 ? words : `${path.join('.')}: ${words}`);
+}
+
+/** A row in the form that a job reads. @throws Error */
+export function inForm(form: RowForm): (value: unknown) => object {
+  switch (form.kind) {
+    case 'pair':
+      return (value) => (typeof value === 'object' && value !== null && 'chosen' in value ? value : parsed(preference, value));
+    case 'messages':
+      return (value) => ({ messages: parsed(row, value).messages });
+    case 'answered':
+      return (value) => {
+        const found = parsed(row, value);
+        return { messages: found.messages, answer: filledIn(form.reference, found) };
+      };
+    case 'scored': {
+      const grading = gradingOf(form.grader);
+      return (value) => {
+        const found = parsed(scored, value);
+        const { messages, answer = null, tier = '', ...fields } = found;
+        if ('prompt' in fields) throw new Error('it has both messages and prompt');
+        const others = dictionary(Object.entries(fields) as [string, Json][]);
+        askedOf(grading, { messages, answer, tier: String(tier), fields: others }, '');
+        return found;
+      };
+    }
+  }
+}
