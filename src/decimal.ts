@@ -54,7 +54,7 @@ export function isHeld(text: string): boolean {
   const written = decimalOf(text);
   if (written === null || !Number.isFinite(value) || (value === 0 && written.digits !== 0n)) return false;
   const count = String(absolute(written.digits)).length;
-  if (count <= DOUBLE_DIGITS && Math.abs(value) <= EXACT_INTEGERS) return true;
+  if (count <= DOUBLE_DIGITS && Math.abs(value) < EXACT_INTEGERS) return true;
   const kept = decimalOf(String(value))!;
   return kept.digits === written.digits && kept.exponent === written.exponent;
 }
