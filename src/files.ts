@@ -158,7 +158,9 @@ export function readText(file: string, as: ErrorCode = 'FILE_UNREADABLE', undeco
     bytes = isPacked(file) ? unpacked(file) : readFileSync(file);
     return decoderOf(bytes).decode(bytes);
   } catch (cause) {
-    throw bytes !== undefined && isUndecodable(cause) ? wrongBytes(file, bytes, encodingOf(bytes), undecodable) : unreadable(file, cause, as);
+    throw bytes !== undefined && isUndecodable(cause)
+      ? wrongBytes(file, bytes, encodingOf(bytes), undecodable)
+      : unreadable(file, cause, as);
   }
 }
 
@@ -245,7 +247,10 @@ async function* linesOf(input: AsyncIterable<Buffer>, name: string): AsyncGenera
       return characters;
     } catch (cause) {
       if (!isUndecodable(cause)) throw cause;
-      throw wrongBytes(name, Buffer.concat([open, chunk]), text!.encoding, 'INVALID_ARGUMENT', { bytes: read - open.length, lines: number - 1 });
+      throw wrongBytes(name, Buffer.concat([open, chunk]), text!.encoding, 'INVALID_ARGUMENT', {
+        bytes: read - open.length,
+        lines: number - 1,
+      });
     }
   };
   try {

@@ -101,20 +101,23 @@ export function withDigits({ value, numbers }: Pick<JsonText, 'value' | 'numbers
   return whole;
 }
 
+/** One text of each number that a double does not hold, however the file writes it. */
+export const comparable = ({ value, numbers }: Pick<JsonText, 'value' | 'numbers'>): Pick<JsonText, 'value' | 'numbers'> => ({
+  value,
+  numbers: numbers.map((number) => {
+    const decimal = number.held ? null : decimalOf(number.text);
+    return decimal === null ? number : { ...number, text: decimalText(decimal) };
+  }),
+});
+
 /** As people read it. */
 export const placeOf = (path: JsonPath): string => path.join('.');
 
 const pointerOf = (path: JsonPath): string => path.map((name) => `/${String(name).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
 
-/** The numbers that a double does not hold by JSON pointer (RFC 6901), each with one text however it is written. */
+/** The numbers that a double does not hold, by JSON pointer (RFC 6901). */
 export function digitsOf(numbers: readonly WrittenNumber[]): Dictionary<string> {
-  const lost = numbers.filter(({ held }) => !held);
-  return dictionary(
-    lost.map(({ path, text }): [string, string] => {
-      const decimal = decimalOf(text);
-      return [pointerOf(path), decimal === null ? text : decimalText(decimal)];
-    }),
-  );
+  return dictionary(numbers.flatMap(({ path, text, held }): [string, string][] => (held ? [] : [[pointerOf(path), text]])));
 }
 
 /** JSON of a value in which the numbers at these places are written so. */
@@ -133,7 +136,7 @@ export function writtenJson(value: Json, texts: ReadonlyMap<string, string>, poi
 export const textsOf = (numbers: readonly WrittenNumber[]): ReadonlyMap<string, string> =>
   new Map(numbers.map(({ path, text }) => [pointerOf(path), text]));
 
-/** Equal for values that are equal, whatever their layout: numbers by all their digits. @param value as withDigits makes it */
+/** Equal for values that are equal, whatever their layout: numbers by all their digits. @param value as withDigits makes it of comparable */
 export function comparedJson(value: Json, digits: Dictionary<string>): string {
   const canonical = canonicalJson(value);
   return Object.keys(digits).length === 0 ? canonical : `${canonical}\n${canonicalJson(digits)}`;

@@ -81,30 +81,32 @@ const schema = z.object({
   alpha_pattern: dictionaryOf(positive).nullish(),
   use_rslora: z.boolean().nullish(),
 });
-export type PeftConfig = z.output<typeof schema>;
+
+/** Values of modules by their names; the first that matches counts. */
+export type ModuleValues = readonly (readonly [name: RegExp, value: number])[];
+
+export interface PeftConfig {
+  readonly baseName: string;
+  readonly rank: number;
+  readonly alpha: number;
+  readonly ranks: ModuleValues;
+  readonly alphas: ModuleValues;
+  /** Scales are alpha / sqrt(rank). */
+  readonly stabilised: boolean;
+}
 
 const LARGEST_CONFIG = 1 << 20;
-const LONGEST_KEY = 256;
-/** Repetitions and alternatives of an expression, and expressions: more would take long to match, and nobody writes them. */
-const MOST_REPEATED = 2;
-const MOST_ALTERNATIVES = 6;
-const MOST_EXPRESSIONS = 64;
-/** Names, alternatives in parentheses, and repeated characters: what is matched in few steps, and means the same in Python. */
-const PATTERN = /^\^?(?:[\w-]|\\[.d]\+?|\.[*+]?|\[[\w-]+\]\+?|[()|])+\$?$/;
+/** PEFT's keys are regular expressions: of these, names of a module or its end, whose points stand for any character. */
+const NAME = /^\^?(?:[\w-]|\\?\.)+\$?$/;
 
-/** @throws Error where it is an expression that is not followed */
-function patternOf(key: string): RegExp {
-  const count = (mark: RegExp): number => key.match(mark)?.length ?? 0;
-  const isLong = key.length > LONGEST_KEY || count(/[*+]/g) > MOST_REPEATED || count(/\|/g) > MOST_ALTERNATIVES;
-  if (isLong || !PATTERN.test(key)) throw new Error('is an expression that is not followed');
-  return new RegExp(`^(?:.*\\.)?(?:${key})$`, 'u');
-}
+const isName = (key: string): boolean => NAME.test(key);
 
-/** The value that a pattern has for a module: that of the first key that matches its name, or the end of it. @param name as layers.3.mlp.up_proj */
-export function patternValue(values: Dictionary<number> | null | undefined, name: string, otherwise: number): number {
-  const found = Object.entries(values ?? {}).find(([key]) => patternOf(key).test(`model.${name}`));
-  return found === undefined ? otherwise : found[1];
-}
+const moduleValues = (values: Dictionary<number> | null | undefined): ModuleValues =>
+  Object.entries(values ?? {}).map(([key, value]) => [new RegExp(`^(?:.*\\.)?(?:${key})$`, 'u'), value]);
+
+/** @param name as layers.3.mlp.up_proj @param otherwise the value of modules that no name matches */
+export const moduleValue = (values: ModuleValues, name: string, otherwise: number): number =>
+  values.find(([pattern]) => pattern.test(`model.${name}`))?.[1] ?? otherwise;
 
 const REMEDY =
   'Only plain LoRA is read. Make it that with PEFT, where it can (`path_initial_model_for_weight_conversion` of `save_pretrained` for ' +
@@ -139,19 +141,28 @@ export async function readPeftConfig(file: string): Promise<PeftConfig> {
   const wrong = parsed.success ? [] : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
   const others = typeof value === 'object' && value !== null ? refusals(value) : [];
   const keys = parsed.success ? Object.keys({ ...parsed.data.rank_pattern, ...parsed.data.alpha_pattern }) : [];
-  const patterns = keys.flatMap((key) => {
-    try {
-      patternOf(key);
-      return [];
-    } catch (cause) {
-      return [`the pattern ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}: ${(cause as Error).message}`];
-    }
-  });
-  if (keys.filter((key) => !/^[\w.-]+$/.test(key)).length > MOST_EXPRESSIONS)
-    patterns.push(`the patterns have more than ${MOST_EXPRESSIONS} expressions`);
-  if (parsed.success && others.length + patterns.length === 0) return parsed.data;
-  throw new IsoproError('ADAPTER_CORRUPT', `${file} does not describe a plain LoRA adapter: ${[...wrong, ...others, ...patterns].join('; ')}`, {
-    ...(others.length + patterns.length > 0 ? { remedy: REMEDY } : {}),
-    ...(parsed.success ? {} : { cause: parsed.error }),
-  });
+  const patterns = keys
+    .filter((key) => !isName(key))
+    .map(
+      (key) => `rank_pattern or alpha_pattern has ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}, an expression that is not followed`,
+    );
+  if (parsed.success && others.length + patterns.length === 0) {
+    const {
+      base_model_name_or_path: base,
+      r: rank,
+      lora_alpha: alpha,
+      rank_pattern: ranks,
+      alpha_pattern: alphas,
+      use_rslora: root,
+    } = parsed.data;
+    return { baseName: base ?? '', rank, alpha, ranks: moduleValues(ranks), alphas: moduleValues(alphas), stabilised: root === true };
+  }
+  throw new IsoproError(
+    'ADAPTER_CORRUPT',
+    `${file} does not describe a plain LoRA adapter: ${[...wrong, ...others, ...patterns].join('; ')}`,
+    {
+      ...(others.length + patterns.length > 0 ? { remedy: REMEDY } : {}),
+      ...(parsed.success ? {} : { cause: parsed.error }),
+    },
+  );
 }

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import type { AdapterModule, ModelShape } from './addon.js';
-import { patternValue, readPeftConfig } from './peft-config.js';
+import { moduleValue, readPeftConfig } from './peft-config.js';
 import { readSafetensors, type Float32Tensor } from './safetensors.js';
 
 export const PEFT_WEIGHTS = 'adapter_model.safetensors';
@@ -151,10 +151,10 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
     const outputs = B.shape[0]!;
     if (A.shape.length !== 2 || B.shape.length !== 2 || B.shape[1] !== rank || rank === 0 || rank! > Math.min(inputs!, outputs))
       throw corrupt(`the factors of ${shown} do not fit each other`);
-    if (rank !== patternValue(settings.rank_pattern, shown, settings.r))
+    if (rank !== moduleValue(settings.ranks, shown, settings.rank))
       throw corrupt(`${shown} has rank ${rank}, which ${PEFT_CONFIG} does not say`);
-    const alpha = patternValue(settings.alpha_pattern, shown, settings.lora_alpha);
-    const scale = Math.fround(settings.use_rslora === true ? alpha / Math.sqrt(rank!) : alpha / rank!);
+    const alpha = moduleValue(settings.alphas, shown, settings.alpha);
+    const scale = Math.fround(settings.stabilised ? alpha / Math.sqrt(rank!) : alpha / rank!);
     const rowOf = shape === null ? (row: number): number => row : ggufRow(name, outputs, shape);
     const b = new Float32Array(B.values.length);
     for (let row = 0; row < outputs; row++) {
@@ -169,5 +169,5 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
   // In the model's order, whatever that of the file is.
   const order = Object.keys(PROJECTIONS);
   const key = (name: string): number => Number(name.split('.')[1]) * order.length + order.indexOf(name.split('.')[2]!);
-  return { baseName: settings.base_model_name_or_path ?? '', modules: modules.sort((x, y) => key(x.name) - key(y.name)) };
+  return { baseName: settings.baseName, modules: modules.sort((x, y) => key(x.name) - key(y.name)) };
 }

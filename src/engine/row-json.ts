@@ -42,7 +42,10 @@ export function readRowJson(text: string, refuse: (index: number | null, what: s
   };
   if (!Array.isArray(value)) return read(value, json.numbers, null);
   const byRow = new Map<number, WrittenNumber[]>();
-  for (const { path: [index, ...path], ...number } of json.numbers)
+  for (const {
+    path: [index, ...path],
+    ...number
+  } of json.numbers)
     byRow.set(index as number, [...(byRow.get(index as number) ?? []), { ...number, path }]);
   return value.map((row: unknown, index) => read(row, byRow.get(index) ?? [], index));
 }

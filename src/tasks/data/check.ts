@@ -4,7 +4,7 @@ import { canonicalJson, type Json } from '../../canonical-json.js';
 import type { Dictionary } from '../../dictionary.js';
 import type { PythonModule } from '../python-module.js';
 import { IsoproError } from '../../errors.js';
-import { digitsOf, placeOf, readJsonText, withDigits, type WrittenNumber } from '../../json-text.js';
+import { comparable, digitsOf, placeOf, readJsonText, withDigits, type WrittenNumber } from '../../json-text.js';
 import { comparedLabel } from './compared-text.js';
 import { readNumber } from './number.js';
 import { refuseAll, refuseRow, type DataRow } from './read-rows.js';
@@ -98,7 +98,9 @@ export function checkAnswers(file: string, check: Check, rows: readonly DataRow[
     if (check.kind === 'number') {
       if (readNumber(text) === null) wrong(`the answer ${shown(text)} is no number`);
       if (row.decimalCommas && /^[^,.]*[1-9]\d{0,2},\d{3}(?!\d|[,.]\d)/.test(text))
-        wrong(`the answer ${shown(text)} may be a thousand or a decimal in a table by semicolons: write it with a point, or without the comma`);
+        wrong(
+          `the answer ${shown(text)} may be a thousand or a decimal in a table by semicolons: write it with a point, or without the comma`,
+        );
     }
     if (check.kind === 'regex') {
       try {
@@ -147,7 +149,9 @@ function jsonAnswer(
   wrong: (what: string, cause?: unknown) => never,
 ): CheckedAnswer {
   let answer = row.answer;
-  let numbers: readonly WrittenNumber[] = row.numbers.flatMap(({ path: [member, ...path], ...written }) => (member === 'answer' ? [{ ...written, path }] : []));
+  let numbers: readonly WrittenNumber[] = row.numbers.flatMap(({ path: [member, ...path], ...written }) =>
+    member === 'answer' ? [{ ...written, path }] : [],
+  );
   try {
     if (typeof answer === 'string') {
       const json = readJsonText(answer);
@@ -156,6 +160,7 @@ function jsonAnswer(
     }
     const complaint = valid?.(answer) ?? null;
     if (complaint !== null) wrong(`the answer does not keep the schema: ${complaint}`);
+    ({ numbers } = comparable({ value: answer, numbers }));
     answer = withDigits({ value: answer, numbers });
     canonicalJson(answer);
   } catch (cause) {
@@ -181,9 +186,8 @@ function withChoices(file: string, rows: readonly DataRow[], answers: readonly s
           ? `the answers of the file are ${all.length} different ones: a choice is of 2 to ${MOST_CHOICES}, or each row names its choices`
           : `choices needs 2 to ${MOST_CHOICES} different texts`,
       );
-    const answer = labels.find((label) => label === answers[i]!) ?? labels.find((label) => comparedLabel(label) === comparedLabel(answers[i]!));
-    return answer !== undefined
-      ? { answer, choices: labels }
-      : wrong(`the answer ${shown(answers[i]!)} is none of its choices`);
+    const answer =
+      labels.find((label) => label === answers[i]!) ?? labels.find((label) => comparedLabel(label) === comparedLabel(answers[i]!));
+    return answer !== undefined ? { answer, choices: labels } : wrong(`the answer ${shown(answers[i]!)} is none of its choices`);
   });
 }

@@ -2,7 +2,7 @@
 import type { Json } from '../../canonical-json.js';
 import { decimalOf, isHeld, isNear, magnitude, times } from '../../decimal.js';
 import { dictionary, type Dictionary } from '../../dictionary.js';
-import { comparedJson, digitsOf, readJsonText, withDigits } from '../../json-text.js';
+import { comparable, comparedJson, digitsOf, readJsonText, withDigits } from '../../json-text.js';
 import type { GivenVerdict } from '../define-task.js';
 import { fenced } from '../fence.js';
 import type { ChatMessage, Parsed } from '../task.js';
@@ -48,8 +48,9 @@ function readJson(text: string): Parsed<Told> {
   try {
     const json = readJsonText(fenced(text) ?? text);
     if (json.twice !== null) return unreadable(`The member ${JSON.stringify(shortened(json.twice))} stands there twice.`);
-    const value = structuredClone(json.value);
-    return read({ value, compared: comparedJson(comparedTexts(withDigits(json)), digitsOf(json.numbers)) });
+    const value = structuredClone(json.value); // of a schema, with numbers as doubles
+    const { numbers } = comparable(json);
+    return read({ value, compared: comparedJson(comparedTexts(withDigits({ value: json.value, numbers })), digitsOf(numbers)) });
   } catch {
     return unreadable('The reply is not one JSON value.');
   }
@@ -64,7 +65,9 @@ function numberChecker({ tolerance, relative }: Check & { readonly kind: 'number
     read: (text) => {
       const said = lastNumber(text);
       if (said === null) return unreadable('There is no number in the reply.');
-      return 'number' in said ? read(said.number) : unreadable(`The last number in the reply, ${JSON.stringify(shortened(said.unread))}, is not read as one.`);
+      return 'number' in said
+        ? read(said.number)
+        : unreadable(`The last number in the reply, ${JSON.stringify(shortened(said.unread))}, is not read as one.`);
     },
     verify: (problem, answer) => {
       const wanted = readNumber(expected(problem))!;

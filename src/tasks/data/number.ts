@@ -72,7 +72,7 @@ const LONGEST_COMMAND = 16;
 /** Whether the brace at this place opens what is said: not `^{`, `_{`, `\frac{`, nor the second of two groups. */
 function opensSaid(text: string, brace: number): boolean {
   const before = text.slice(Math.max(0, brace - LONGEST_COMMAND), brace);
-  return SAYING.test(before) || !/(?:[\^_}\]]|\\[A-Za-z]+ ?)$/.test(before);
+  return SAYING.test(before) || !/(?:[\^_}\]\p{Nd}]|\\[A-Za-z]+ ?)$/u.test(before);
 }
 
 const at = (pattern: string): RegExp => new RegExp(pattern, 'yu');
