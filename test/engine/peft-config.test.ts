@@ -69,7 +69,15 @@ describe('a member that changes what the factors do is refused by its name', () 
   test.each<[string, readonly unknown[]]>([
     ['init_lora_weights', ['pissa', 'pissa_niter_16', 'olora', 'corda', 'loftq', 'lora_ga', 'mica', 'newer']],
     ['alora_invocation_tokens', [[5], []]],
-    ['layer_replication', [[[0, 4], [2, 5]]]],
+    [
+      'layer_replication',
+      [
+        [
+          [0, 4],
+          [2, 5],
+        ],
+      ],
+    ],
     ['use_dora', [true]],
     ['use_qalora', [true]],
     ['lora_bias', [true]],

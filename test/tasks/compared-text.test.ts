@@ -6,8 +6,46 @@ import { fenced, fenceLanguage } from '../../src/tasks/fence.js';
 
 const PIECES = [
   ...Array.from({ length: 128 }, (_, i) => String.fromCharCode(i)),
-  ...['e\u0301', '\u0301', 'ä', 'a\u0308', 'ß', 'ẞ', 'İ', 'ı', 'ﬁ', 'ſ', 'Σ', 'ς', 'ก่', '\u0e48', 'न्', 'ﷺ', 'שלום', 'مرحبا', '\u200f', '\u202e'],
-  ...['👍🏽', '👨‍👩‍👧', '✔️', '1️⃣', '🇩🇪', '\u200b', '\ufeff', '\u2028', '\u00a0', '\u{10ffff}', '\ud800', '\udc00', '\u3000', '漢字', '½', 'Å'],
+  ...[
+    'e\u0301',
+    '\u0301',
+    'ä',
+    'a\u0308',
+    'ß',
+    'ẞ',
+    'İ',
+    'ı',
+    'ﬁ',
+    'ſ',
+    'Σ',
+    'ς',
+    'ก่',
+    '\u0e48',
+    'न्',
+    'ﷺ',
+    'שלום',
+    'مرحبا',
+    '\u200f',
+    '\u202e',
+  ],
+  ...[
+    '👍🏽',
+    '👨‍👩‍👧',
+    '✔️',
+    '1️⃣',
+    '🇩🇪',
+    '\u200b',
+    '\ufeff',
+    '\u2028',
+    '\u00a0',
+    '\u{10ffff}',
+    '\ud800',
+    '\udc00',
+    '\u3000',
+    '漢字',
+    '½',
+    'Å',
+  ],
   ...['\\d', '(?:', '[^', '{2,}', '$&', '\\u0041', '\\', '-', 'no', 'New York'],
 ];
 
@@ -26,17 +64,18 @@ describe('labels', () => {
       const beginning = own.slice(0, random.nextInteger(1, own.length));
       const others = [label(), beginning, `${own}${label()}`, ...PIECES.slice(random.nextInteger(0, 100)).slice(0, 5)];
       const choices = [own, ...others].filter(
-        (choice, at, all) => compared(choice).trim() !== '' && all.findIndex((each) => compared(each).trim() === compared(choice).trim()) === at,
+        (choice, at, all) =>
+          compared(choice).trim() !== '' && all.findIndex((each) => compared(each).trim() === compared(choice).trim()) === at,
       );
       expect({ own, choices, found: namedChoices(own, choices) }).toEqual({ own, choices, found: [own] });
     }
   });
 
   test.each<[readonly string[], Record<string, readonly string[]>]>([
-    [['check-in', 'check-out'], { 'Check-In, please': ['check-in'], 'check-in or check-out': ['check-in', 'check-out'], 'checkin': [] }],
+    [['check-in', 'check-out'], { 'Check-In, please': ['check-in'], 'check-in or check-out': ['check-in', 'check-out'], checkin: [] }],
     [['C', 'C++', 'C#'], { 'C++': ['C++'], 'it is C#.': ['C#'], '(C)': ['C'] }],
     [['a^b', 'a|b', '[x]'], { 'a|b': ['a|b'], '[X]': ['[x]'], 'a^b': ['a^b'] }],
-    [['ใช่', 'ไม่'], { 'ไม่ใช่': [], 'ใช่ค่ะ': [] }],
+    [['ใช่', 'ไม่'], { ไม่ใช่: [], ใช่ค่ะ: [] }],
     [['cafe', 'café'], { 'cafe\u0301': ['café'], 'cafe\u0323': [], café: ['café'] }],
     [['1', '2'], { '1.': ['1'], '1.5': [], '1,000': [], 'Answer: 2, not 3': ['2'] }],
     [['✔', '✘'], { '✔\ufe0f': ['✔'] }],

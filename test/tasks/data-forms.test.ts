@@ -39,7 +39,11 @@ describe('numbers of JSON', () => {
     ['exact', '"answer": 1.50', { '1.50': 'pass', '1.5': 'fail' }],
     ['exact', '"answer": 12345678901234567890', { '12345678901234567890': 'pass', '12345678901234567000': 'fail' }],
     ['number', '"answer": 1.50', { '1.5': 'pass', '1.500': 'pass' }],
-    ['number', '"answer": 12345678901234567890', { '12345678901234567890': 'pass', '12345678901234567891': 'fail', '1.234567890123456789e19': 'pass' }],
+    [
+      'number',
+      '"answer": 12345678901234567890',
+      { '12345678901234567890': 'pass', '12345678901234567891': 'fail', '1.234567890123456789e19': 'pass' },
+    ],
     ['number:0.5', '"answer": "1234567890123456"', { '1234567890123457': 'fail', '1234567890123456.5': 'pass' }],
     ['number:0.7%', '"answer": 1000', { '1007': 'pass', '993': 'pass', '1007.01': 'fail' }],
     [
@@ -62,7 +66,9 @@ describe('numbers of JSON', () => {
   test('change the id of no row that has none', () => {
     const [row] = readRows(write(rows(() => '"answer": 1.5, "id": 12, "score": 0.25')));
     expect(row).toMatchObject({ answer: 1.5, fields: { id: 12, score: 0.25 } });
-    expect(readRows(write(rows(() => '"answer": "x", "id": 12345678901234567890')))[0]).toMatchObject({ fields: { id: '12345678901234567890' } });
+    expect(readRows(write(rows(() => '"answer": "x", "id": 12345678901234567890')))[0]).toMatchObject({
+      fields: { id: '12345678901234567890' },
+    });
   });
 
   test('are refused where a program would be given another one', async () => {
@@ -88,7 +94,12 @@ describe('tables', () => {
     [header, ...Array.from({ length: 40 }, (_, i) => row(i))].join(end);
 
   test.each(['\n', '\r\n', '\r'])('end their lines with %j, in cells too, which have one kind', (end) => {
-    const read = readRows(write(table('prompt,answer', (i) => `"${asks(i)}${end}Why?",a${end}"${asks(i)} And why?",b`, end), 'csv'));
+    const read = readRows(
+      write(
+        table('prompt,answer', (i) => `"${asks(i)}${end}Why?",a${end}"${asks(i)} And why?",b`, end),
+        'csv',
+      ),
+    );
     expect(read[0]).toMatchObject({ answer: 'a', messages: [{ content: `${asks(0)}\nWhy?` }] });
     expect(read).toHaveLength(80);
   });
@@ -97,27 +108,52 @@ describe('tables', () => {
     const ends = ['\n', '\r\n', '\r'];
     const text = `prompt,answer,tier\r${Array.from({ length: 40 }, (_, i) => `${asks(i)},a,one${ends[i % 3]!}`).join('')}`;
     expect(new Set(readRows(write(text, 'csv')).map(({ tier }) => tier))).toEqual(new Set(['one']));
-    const jsonl = rows(() => '"answer": "x"').split('\n').map((line, i) => `${line}${ends[i % 3]!}`).join('');
+    const jsonl = rows(() => '"answer": "x"')
+      .split('\n')
+      .map((line, i) => `${line}${ends[i % 3]!}`)
+      .join('');
     expect(readRows(write(jsonl))).toHaveLength(40);
     expect(readRows(write(jsonl))[39]).toMatchObject({ row: 40 });
   });
 
   test('have columns and cells of nothing, which are left out', () => {
-    const read = readRows(write(table(',prompt,,answer,,', (i) => (i % 2 === 0 ? `${i},${asks(i)},,a,,` : `${i},${asks(i)},,a`)), 'csv'));
+    const read = readRows(
+      write(
+        table(',prompt,,answer,,', (i) => (i % 2 === 0 ? `${i},${asks(i)},,a,,` : `${i},${asks(i)},,a`)),
+        'csv',
+      ),
+    );
     expect(read[7]).toMatchObject({ answer: 'a', fields: { '': '7' } });
-    expect(() => readRows(write(table('prompt,answer,,', (i) => `${asks(i)},a,${i === 5 ? 'x' : ''},${i === 9 ? 'y' : ''}`), 'csv'))).toThrow(
-      /two columns are called ""/,
-    );
-    expect(() => readRows(write(table('prompt,answer', (i) => `${asks(i)},a${i === 4 ? ',b' : ',,'}`), 'csv'))).toThrow(
-      /row 5 \(line 6\): Invalid Record Length: expect 2, got 3/,
-    );
+    expect(() =>
+      readRows(
+        write(
+          table('prompt,answer,,', (i) => `${asks(i)},a,${i === 5 ? 'x' : ''},${i === 9 ? 'y' : ''}`),
+          'csv',
+        ),
+      ),
+    ).toThrow(/two columns are called ""/);
+    expect(() =>
+      readRows(
+        write(
+          table('prompt,answer', (i) => `${asks(i)},a${i === 4 ? ',b' : ',,'}`),
+          'csv',
+        ),
+      ),
+    ).toThrow(/row 5 \(line 6\): Invalid Record Length: expect 2, got 3/);
   });
 
   test('by semicolons have decimal commas: a comma that may be a thousand is refused', async () => {
-    const priced = (price: string): string => write(table('prompt;answer', (i) => `${asks(i)};${i === 6 ? price : '1,5'}`), 'csv');
+    const priced = (price: string): string =>
+      write(
+        table('prompt;answer', (i) => `${asks(i)};${i === 6 ? price : '1,5'}`),
+        'csv',
+      );
     for (const price of ['1,507', '€ 12,500', '-2,250'])
-      await expect(openTask(priced(price), { check: 'number' })).rejects.toThrow(/row 7 \(line 8\): the answer .* may be a thousand or a decimal/);
-    for (const price of ['1,50', '0,125', '1.234,567', '1,234,567', '1507']) await (await openTask(priced(price), { check: 'number' })).dispose();
+      await expect(openTask(priced(price), { check: 'number' })).rejects.toThrow(
+        /row 7 \(line 8\): the answer .* may be a thousand or a decimal/,
+      );
+    for (const price of ['1,50', '0,125', '1.234,567', '1,234,567', '1507'])
+      await (await openTask(priced(price), { check: 'number' })).dispose();
   });
 
   test('give train a score as the number that it is', async () => {
@@ -151,8 +187,8 @@ describe('names of files', () => {
 
 describe('texts in several forms of letters', () => {
   test.each<[string, string, Record<string, string>]>([
-    ['exact', '"answer": "Zu\\u0308rich"', { 'Zürich': 'pass', 'Zu\u0308rich': 'pass', Zurich: 'fail' }],
-    ['contains', '"answer": "Ångström"', { 'It is A\u030angstro\u0308m.': 'pass', 'Angstrom': 'fail' }],
+    ['exact', '"answer": "Zu\\u0308rich"', { Zürich: 'pass', 'Zu\u0308rich': 'pass', Zurich: 'fail' }],
+    ['contains', '"answer": "Ångström"', { 'It is A\u030angstro\u0308m.': 'pass', Angstrom: 'fail' }],
     ['regex', '"answer": "na\\u00efve|x"', { 'nai\u0308ve': 'pass', naive: 'fail' }],
     ['json', '"answer": {"a": "e\\u0301"}', { '{"a": "é"}': 'pass', '{"a": "e"}': 'fail' }],
     ['normalised', '"answer": "..."', { '...': 'pass', '?': 'fail' }],
@@ -182,13 +218,19 @@ describe('a verifier that decides nothing of the first replies', () => {
   const script = (body: string): string => write(`let n = 0; export const verify = () => { ${body} };`, 'mjs');
   const judged = async (body: string, endUndecided = true) => {
     await using task = await openTask(write(rows((i) => `"answer": "${i}"`)), { check: script(body) });
-    const problems = [...(await Promise.all(['test', 'dev'] as const)).flatMap((set) => task.rows!.heldOut[set]), ...task.rows!.trained('all')];
+    const problems = [
+      ...(await Promise.all(['test', 'dev'] as const)).flatMap((set) => task.rows!.heldOut[set]),
+      ...task.rows!.trained('all'),
+    ];
     return (await evaluateGreedy(backend, task, problems, { style: 'plain', maxTokens: 8, endUndecided })).outcomes.map(({ kind }) => kind);
   };
 
   test('ends the evaluation with the commonest reason', async () => {
     await expect(judged("throw new Error(++n === 1 ? 'first' : 'disk is full');")).rejects.toThrow(
-      expect.objectContaining({ code: 'VERIFIER_UNDECIDED', message: expect.stringMatching(/none of the first 32 replies: .*disk is full/) as unknown }),
+      expect.objectContaining({
+        code: 'VERIFIER_UNDECIDED',
+        message: expect.stringMatching(/none of the first 32 replies: .*disk is full/) as unknown,
+      }),
     );
     await expect(judged("if (++n <= 32) throw new Error('warming up'); return true;")).rejects.toThrow(/warming up/);
   });

@@ -17,12 +17,24 @@ describe('the last number of a text', () => {
     ['decimal commas', { '3,14': '3.14', '0,001': '0.001', '1.234.567,8': '1234567.8', '007,5': '7.5', '1234,567': '1234.567' }],
     ['LaTeX', { '\\boxed{12{,}500}': '12500', '4\\,096': '4096', '4,\\!096': '4096', '$x=-8$': '-8', '\\boxed{\\text{19}}': '19' }],
     ['parts of formulas', { '\\frac{1}{3}': 'unread', '2^{10}': 'unread', 'a_{7}': 'unread', '\\sqrt[3]{8}': 'unread', '10⁵': 'unread' }],
-    ['signs', { '-£3': '-3', '\u2212\u20ac4.50': '-4.5', '\u201312%': '-12', '(£1,250.00)': '-1250', '(8)': '8', '+6': '6', '--6': 'unread' }],
+    [
+      'signs',
+      { '-£3': '-3', '\u2212\u20ac4.50': '-4.5', '\u201312%': '-12', '(£1,250.00)': '-1250', '(8)': '8', '+6': '6', '--6': 'unread' },
+    ],
     ['signs of currency', { '-US$40': '-40', 'CA$ 7': '7', '12€': '12', '3€50': 'unread', '$5-$9': 'unread', '5 $20 notes': '20' }],
-    ['what is no number', { '7:45': 'unread', '3/8': 'unread', '2024-02-29': 'unread', '10.0.0.1': 'unread', '4-6': 'unread', '±2': 'unread' }],
-    ['words', { CO2: null, 'COVID-19': null, '0x2A': null, '3rd': '3', 'a 7-day week': null, '18 by UTF-8': '18', '约42个': '42' }],
-    ['punctuation', { 'It is 9.': '9', '8, I think': '8', '"31,"': '31', '**64.**': '64', '5...': 'unread', '0.333…': 'unread', '8,x': 'unread' }],
-    ['digits of other scripts', { '\u06f1\u06f2\u06f3': '123', '\uff14\uff12': '42', '\u096a\u0968': '42', '\u0661\u066c\u0662\u0663\u0664': '1234' }],
+    [
+      'what is no number',
+      { '7:45': 'unread', '3/8': 'unread', '2024-02-29': 'unread', '10.0.0.1': 'unread', '4-6': 'unread', '±2': 'unread' },
+    ],
+    ['words', { CO2: null, 'COVID-19': null, '0x2A': null, '3rd': '3', 'a 7-day week': null, '18 by UTF-8': '18', 约42个: '42' }],
+    [
+      'punctuation',
+      { 'It is 9.': '9', '8, I think': '8', '"31,"': '31', '**64.**': '64', '5...': 'unread', '0.333…': 'unread', '8,x': 'unread' },
+    ],
+    [
+      'digits of other scripts',
+      { '\u06f1\u06f2\u06f3': '123', '\uff14\uff12': '42', '\u096a\u0968': '42', '\u0661\u066c\u0662\u0663\u0664': '1234' },
+    ],
     ['lists', { '1, 2, 3': '3', '4; 5': '5', '1,2,3': 'unread', '2023 600': '600' }],
   ])('%s', (_, replies) => {
     expect(Object.fromEntries(Object.keys(replies).map((reply) => [reply, told(reply)]))).toEqual(replies);
@@ -30,11 +42,34 @@ describe('the last number of a text', () => {
 
   test('whatever stands directly around digits, never a piece of them', () => {
     const random = new Random(35n);
-    const marks = [',', '.', '-', '\u2013', '$', '\u20ac', '{', '}', '{,}', "'", '/', ':', '^', '_', '\u202f', '%', '(', ')', '\\,', 'e', 'x', '½'];
+    const marks = [
+      ',',
+      '.',
+      '-',
+      '\u2013',
+      '$',
+      '\u20ac',
+      '{',
+      '}',
+      '{,}',
+      "'",
+      '/',
+      ':',
+      '^',
+      '_',
+      '\u202f',
+      '%',
+      '(',
+      ')',
+      '\\,',
+      'e',
+      'x',
+      '½',
+    ];
     for (let i = 0; i < 20_000; i++) {
       const digits = (): string => String(random.nextInteger(0, 99_999));
       const mark = (): string => (random.nextInteger(0, 3) === 0 ? '' : marks[random.nextInteger(0, marks.length - 1)]!);
-      const text = `${mark()}${mark()}${digits()}${mark()}${mark()}${digits()}${mark()}${mark()}`;
+      const text = `${mark()}${mark()}${digits()}${mark()}${digits()}${mark()}${mark()}`;
       const said = lastNumber(text);
       if (said === null || 'unread' in said) continue;
       // where two numbers stand, letters, parentheses or per cent are between them

@@ -71,8 +71,8 @@ const LONGEST_COMMAND = 16;
 
 /** Whether the brace at this place opens what is said: not `^{`, `_{`, `\frac{`, nor the second of two groups. */
 function opensSaid(text: string, brace: number): boolean {
-  const before = text.slice(Math.max(0, brace - LONGEST_COMMAND), brace);
-  return SAYING.test(before) || !/(?:[\^_}\]\p{Nd}]|\\[A-Za-z]+ ?)$/u.test(before);
+  const before = text.slice(Math.max(0, brace - LONGEST_COMMAND), brace).replace(/\{+$/, '');
+  return SAYING.test(before) || !/(?:[-+\u2010-\u2015\u2212.,\^_}\]\p{Nd}]|\\[A-Za-z]+ ?)$/u.test(before);
 }
 
 const at = (pattern: string): RegExp => new RegExp(pattern, 'yu');
@@ -87,7 +87,7 @@ const WORD_BEHIND = at(`${CASED}+${SIGN}?\\p{Nd}|${SIGN}${CASED}`);
 const WORD_BEFORE = new RegExp(`${CASED}\\p{M}*$`, 'u');
 /** Directly before a number: a sign, a mark of a number, a power, a part, a fraction. None of the forms explains it. */
 const UNREAD_BEFORE =
-  /(?:[-+\u00b1\u2010-\u2015\u2212\ufe63\uff0b\uff0d.,\u066b\u066c\uff0c\uff0e\u2026^\p{Nd}\p{No}\p{Sc}}]|[\p{L}\p{N})}\]][_/])$/u;
+  /(?:[-+\u00b1\u2010-\u2015\u2212\ufe63\uff0b\uff0d.,\u066b\u066c\uff0c\uff0e\u2026^\p{Nd}\p{No}\p{Sc}}]|[\p{L}\p{N})}\].][_/])$/u;
 /** Directly behind it: more digits, a sign, a mark of currency, a power, a part, a group, points, a factor, a comma within a list. */
 const UNREAD_BEHIND = at(
   [
