@@ -12,7 +12,7 @@ import { askedOtherwise } from './asked-otherwise.js';
 import { askingOf, type AskingOptions } from './asking-options.js';
 import { refuseDataOptions } from './data/open-data.js';
 import { dataOptionsOf, type DataTaskOptions } from './data/options.js';
-import { isDataFile } from './data/read-rows.js';
+import { DATA_ENDINGS, isDataFile } from './data/read-rows.js';
 import { openDataTask, openPythonTask, openUserTask } from './user-task.js';
 import { judgeAny, judgeReply, verifyAnswer } from './verdict.js';
 import { VerifierThreads } from './verifier-threads.js';
@@ -48,7 +48,7 @@ export async function openTask(specifier: string, options: OpenTaskOptions = {})
   }
 }
 
-const ENDINGS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs', '.jsonl', '.ndjson', '.csv', '.jsonl.gz', '.ndjson.gz', '.csv.gz'];
+const ENDINGS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs', ...DATA_ENDINGS];
 /** More are no choice. */
 const NAMED_FILES = 6;
 

@@ -32,6 +32,8 @@ export interface DataRow {
   readonly fields: Dictionary<Json>;
 }
 
+/** Endings of the names of data files. */
+export const DATA_ENDINGS = ['.csv', '.jsonl', '.ndjson', '.csv.gz', '.jsonl.gz', '.ndjson.gz'];
 const NAME = /\.(jsonl|ndjson|csv)(\.gz)?$/i;
 
 export const isDataFile = (specifier: string): boolean => NAME.test(specifier);
