@@ -48,7 +48,7 @@ const EXACT_INTEGERS = 2 ** 53;
 /** As many tell one double from every other. */
 const DOUBLE_DIGITS = 17;
 
-/** Whether a double says what the number's text says; not one of an integer beyond 2^53 that it rounds, of more than 17 digits, of 1e400. */
+/** Whether a double says what a number's text says: not of an integer beyond 2^53 that it rounds, of more than 17 digits, of 1e400. */
 export function isHeld(text: string): boolean {
   const value = Number(text);
   const written = decimalOf(text);

@@ -87,7 +87,7 @@ export function requireFile(
 const encodingOf = ([first, second]: Uint8Array): 'utf-16le' | 'utf-16be' | 'utf-8' =>
   first === 0xff && second === 0xfe ? 'utf-16le' : first === 0xfe && second === 0xff ? 'utf-16be' : 'utf-8';
 
-/** UTF-16 where the byte order mark says so, as Excel and PowerShell write it, else UTF-8. It leaves the mark out, and refuses other bytes. */
+/** UTF-16 where the byte order mark says so, as Excel and PowerShell write it, else UTF-8. Leaves the mark out, and refuses other bytes. */
 const decoderOf = (bytes: Uint8Array): TextDecoder => new TextDecoder(encodingOf(bytes), { fatal: true });
 
 const SAVE_AS_UTF8 = 'Save the file as UTF-8.';

@@ -136,7 +136,7 @@ export function writtenJson(value: Json, texts: ReadonlyMap<string, string>, poi
 export const textsOf = (numbers: readonly WrittenNumber[]): ReadonlyMap<string, string> =>
   new Map(numbers.map(({ path, text }) => [pointerOf(path), text]));
 
-/** Equal for values that are equal, whatever their layout: numbers by all their digits. @param value as withDigits makes it of comparable */
+/** Equal for equal values, whatever their layout: numbers by all their digits. @param value as withDigits makes it of comparable */
 export function comparedJson(value: Json, digits: Dictionary<string>): string {
   const canonical = canonicalJson(value);
   return Object.keys(digits).length === 0 ? canonical : `${canonical}\n${canonicalJson(digits)}`;

@@ -5,7 +5,7 @@ import { dictionaryOf, valueOf, type Dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
 import { requireFile, unreadable } from '../files.js';
 
-/** Followed: read by the schema below. Without effect: whatever it says, the factors act as they stand. Else the values that change nothing. */
+/** Followed: read by the schema below. Without effect, whatever it says. Else: whether a value changes nothing. */
 type Meaning = 'followed' | 'without effect' | ((value: unknown) => boolean);
 
 const isNull = (value: unknown): boolean => value === null;
@@ -13,7 +13,7 @@ const isFalse = (value: unknown): boolean => value === null || value === false;
 const isEmpty = (value: unknown): boolean =>
   value === null || (typeof value === 'object' && Object.keys(value as object).length === 0) || value === '';
 
-/** How the factors began. What is named leaves the base as it was; others, such as pissa, change it, and the file is the difference to that. */
+/** How the factors began: these leave the base as it was; others, such as pissa, change it, and the factors stand on that. */
 const KEEPS_BASE: readonly unknown[] = [null, true, false, 'gaussian', 'eva', 'orthogonal'];
 
 /** All members of LoraConfig in PEFT 0.21.2, and those that earlier releases wrote. */

@@ -9,7 +9,10 @@ const CASED = '[\\p{Lu}\\p{Ll}\\p{Lt}]';
 /** Blanks that do not break a line, and what LaTeX writes for one. */
 const NARROW = '[\u00a0\u2007\u2009\u202f]|\\\\,|\\{\\\\,\\}|,\\\\!|\\{\\\\!\\}';
 /** What may stand between two digits of one number, or of what is no number, such as 12:30. */
-const BETWEEN = `\\{,\\}|\\{\\.\\}|${NARROW}|['\u2019\u066c]|[.,\u066b\uff0c\uff0e]+|[-\u2010-\u2014\u2212\ufe63\uff0d+/:^_*\u00d7\u00b7\u22c5\u00f7\u2044\u2215\u2236]+`;
+const BETWEEN = [
+  `\\{,\\}|\\{\\.\\}|${NARROW}|['\u2019\u066c]|[.,\u066b\uff0c\uff0e]+`,
+  '[-\u2010-\u2014\u2212\ufe63\uff0d+/:^_*\u00d7\u00b7\u22c5\u00f7\u2044\u2215\u2236]+',
+].join('|');
 const EXPONENT = `[eE]${SIGN}?\\p{Nd}+`;
 /** One to three digits, and groups of three behind blanks. */
 const SPACED = '(?<![\\p{Nd}.,])\\p{Nd}{1,3}(?: \\p{Nd}{3}(?!\\p{Nd}))+(?:[.,]\\p{Nd}+)?';
@@ -18,7 +21,8 @@ const CURRENCY = '\\\\?\\p{Sc}';
 
 /** With what stands directly around it. Runs of what is bounded are bounded, so that each character is looked at a few times. */
 const CANDIDATE = new RegExp(
-  `(?<open>\\()?(?<sign>${SIGN}{1,3})?(?<currency>(?:(?<!${CASED})[A-Z]{1,3})?(?:${CURRENCY}){1,2}[ \u00a0\u202f]?)?(?<within>\\()?(?<inner>${SIGN}{1,3})?` +
+  `(?<open>\\()?(?<sign>${SIGN}{1,3})?` +
+    `(?<currency>(?:(?<!${CASED})[A-Z]{1,3})?(?:${CURRENCY}){1,2}[ \u00a0\u202f]?)?(?<within>\\()?(?<inner>${SIGN}{1,3})?` +
     `(?<body>${BODY})(?<behind>[ \u00a0\u202f]?(?:${CURRENCY}){1,2}(?!\\.?\\p{Nd}))?(?<close>\\))?`,
   'gu',
 );
