@@ -4,7 +4,9 @@
 import { accessSync, constants, createReadStream, lstatSync, mkdirSync, readFileSync, realpathSync, statSync, type Stats } from 'node:fs';
 import path from 'node:path';
 import { TextDecoder } from 'node:util';
+import { createGunzip, gunzipSync } from 'node:zlib';
 import { IsoproError, type ErrorCode } from './errors.js';
+import { readJsonText, withDigits, type JsonText } from './json-text.js';
 
 /** A file that is read whole has at most so many bytes, a line of JSON Lines so many characters. */
 export const LARGEST_TEXT = 2 ** 26;
@@ -82,40 +84,135 @@ export function requireFile(
   throw meant === undefined ? new IsoproError(as, reason) : new IsoproError(as, `${meant.what}: ${reason}`, { remedy: meant.remedy });
 }
 
-/** UTF-16 where the byte order mark says so, as Excel and PowerShell write it, else UTF-8. It leaves the mark out. */
-const decoderOf = ([first, second]: Uint8Array): TextDecoder =>
-  new TextDecoder(first === 0xff && second === 0xfe ? 'utf-16le' : first === 0xfe && second === 0xff ? 'utf-16be' : 'utf-8');
+const encodingOf = ([first, second]: Uint8Array): 'utf-16le' | 'utf-16be' | 'utf-8' =>
+  first === 0xff && second === 0xfe ? 'utf-16le' : first === 0xfe && second === 0xff ? 'utf-16be' : 'utf-8';
 
-/** The text of a small file, without byte order mark. @throws IsoproError FILE_UNREADABLE, or `as`; SYSTEM_LIMIT, OUT_OF_MEMORY */
-export function readText(file: string, as: ErrorCode = 'FILE_UNREADABLE'): string {
-  requireFile(file, as, true);
+/** UTF-16 where the byte order mark says so, as Excel and PowerShell write it, else UTF-8. Leaves the mark out, and refuses other bytes. */
+const decoderOf = (bytes: Uint8Array): TextDecoder => new TextDecoder(encodingOf(bytes), { fatal: true });
+
+const SAVE_AS_UTF8 = 'Save the file as UTF-8.';
+/** A text shows within so many characters whether it is UTF-16 without a mark: every other byte is 0. */
+const HEAD_CHARACTERS = 1000;
+
+interface Before {
+  readonly bytes: number;
+  readonly lines: number;
+}
+
+/** Bytes that are not what they are read as. @param bytes a text from a place on, before which as much stands */
+function wrongBytes(name: string, bytes: Buffer, encoding: string, as: ErrorCode, before: Before = { bytes: 0, lines: 0 }): IsoproError {
+  if (encoding !== 'utf-8')
+    return new IsoproError(as, `${name} is not ${encoding.toUpperCase()}, as its byte order mark says`, { remedy: SAVE_AS_UTF8 });
+  // a decoder that lets wrong bytes pass writes others in their place
+  const again = Buffer.from(bytes.toString('utf8'), 'utf8');
+  const at = bytes.findIndex((byte, i) => byte !== again[i]);
+  const line = before.lines + 1 + bytes.toString('latin1', 0, at).replace(/\r\n?/g, '\n').split('\n').length - 1;
+  return new IsoproError(as, `${name} is not UTF-8: byte ${before.bytes + at}, in line ${line}, is none of it`, { remedy: SAVE_AS_UTF8 });
+}
+
+/** The beginning of a character of UTF-8 whose end is still to come. */
+function openEnd(bytes: Buffer): Buffer {
+  for (let back = 1; back <= Math.min(3, bytes.length); back++) {
+    const byte = bytes[bytes.length - back]!;
+    if (byte >= 0xc0) return (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) > back ? bytes.subarray(-back) : Buffer.alloc(0);
+    if (byte < 0x80) break;
+  }
+  return Buffer.alloc(0);
+}
+
+const isUndecodable = (error: unknown): boolean => code(error) === 'ERR_ENCODING_INVALID_ENCODED_DATA';
+
+function refuseZeros(name: string, text: string, as: ErrorCode): void {
+  if (text.slice(0, HEAD_CHARACTERS).includes('\0'))
+    throw new IsoproError(as, `${name} holds zero bytes, as UTF-16 without a byte order mark has them`, { remedy: SAVE_AS_UTF8 });
+}
+
+/** Whether a file is packed by gzip, as its name says. */
+const isPacked = (file: string): boolean => /\.gz$/i.test(file);
+
+/** What is unpacked has at most so many times the bytes of the file: more are a file that was made to fill the memory. */
+const MOST_TIMES = 1000;
+
+/** @throws Error where it is no gzip, or too large */
+function unpacked(file: string): Buffer {
+  const packed = readFileSync(file);
+  const most = Math.min(LARGEST_TEXT, MOST_TIMES * packed.length);
   try {
-    if (statSync(file).size > LARGEST_TEXT) throw new Error(`it has more than ${LARGEST_TEXT} bytes`);
-    const bytes = readFileSync(file);
-    return decoderOf(bytes).decode(bytes);
+    return gunzipSync(packed, { maxOutputLength: most });
   } catch (cause) {
-    throw unreadable(file, cause, as);
+    if (code(cause) !== 'ERR_BUFFER_TOO_LARGE') throw cause;
+    throw new Error(`it unpacks to more than ${most} bytes`, { cause });
   }
 }
 
+/**
+ * The text of a small file, unpacked where its name ends in `.gz`, without byte order mark.
+ * @param undecodable the code where its bytes are no text
+ * @throws IsoproError FILE_UNREADABLE, or `as`; SYSTEM_LIMIT, OUT_OF_MEMORY
+ */
+export function readText(file: string, as: ErrorCode = 'FILE_UNREADABLE', undecodable: ErrorCode = as): string {
+  requireFile(file, as, true);
+  let bytes: Buffer | undefined;
+  try {
+    if (statSync(file).size > LARGEST_TEXT) throw new Error(`it has more than ${LARGEST_TEXT} bytes`);
+    bytes = isPacked(file) ? unpacked(file) : readFileSync(file);
+    return decoderOf(bytes).decode(bytes);
+  } catch (cause) {
+    throw bytes !== undefined && isUndecodable(cause)
+      ? wrongBytes(file, bytes, encodingOf(bytes), undecodable)
+      : unreadable(file, cause, as);
+  }
+}
+
+/** As readText of a text in rows: each line ends with a line feed, whatever ends it in the file. */
+export function readRowText(file: string, undecodable: ErrorCode): string {
+  const text = readText(file, 'FILE_UNREADABLE', undecodable);
+  refuseZeros(file, text, undecodable);
+  return text.replace(/\r\n?/g, '\n');
+}
+
 /** The JSON value in a small file. @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT where it is no JSON */
-export function readJson(file: string): unknown {
+export const readJson = (file: string): unknown => readWrittenJson(file).value;
+
+/** As readJson, with how its numbers are written. */
+export function readWrittenJson(file: string): JsonText {
   const text = readText(file);
   try {
-    return JSON.parse(text);
+    return readJsonText(text);
   } catch (cause) {
     throw new IsoproError('INVALID_ARGUMENT', `${file} is not JSON: ${(cause as Error).message}`, { cause });
   }
 }
 
 /**
- * The lines of a file, or of standard input for `-`, as they are asked for; without byte order mark.
- * @throws IsoproError FILE_UNREADABLE at once; while it is read, INVALID_ARGUMENT for a line that is longer than any that could be meant
+ * The lines of a file, unpacked where its name ends in `.gz`, or of standard input for `-`, as they are asked for; without byte order mark.
+ * A line ends with LF, CRLF or CR.
+ * @throws IsoproError FILE_UNREADABLE at once; while it is read, INVALID_ARGUMENT for a line that is longer than any that could be meant,
+ *   and for bytes that are no text
  */
 export function readLines(file: string): AsyncGenerator<string, void> {
   if (file === '-') return linesOf(process.stdin, 'standard input');
   requireFile(file, 'FILE_UNREADABLE', true);
-  return linesOf(createReadStream(file), file);
+  return linesOf(isPacked(file) ? unpackedChunks(file) : createReadStream(file), file);
+}
+
+async function* unpackedChunks(file: string): AsyncGenerator<Buffer, void> {
+  let packed = 0;
+  let bytes = 0;
+  const source = createReadStream(file);
+  source.on('data', (chunk) => (packed += chunk.length));
+  const stream = createGunzip();
+  source.on('error', (cause) => stream.destroy(cause));
+  try {
+    for await (const chunk of source.pipe(stream) as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > MOST_TIMES * packed)
+        throw new IsoproError('FILE_UNREADABLE', `${file} cannot be read: it unpacks to more than ${MOST_TIMES} times its size`);
+      yield chunk;
+    }
+  } finally {
+    source.destroy();
+  }
 }
 
 async function* linesOf(input: AsyncIterable<Buffer>, name: string): AsyncGenerator<string, void> {
@@ -124,24 +221,52 @@ async function* linesOf(input: AsyncIterable<Buffer>, name: string): AsyncGenera
   let first: Buffer = Buffer.alloc(0);
   let line = '';
   let number = 1;
+  /** The last character was a carriage return: a line feed that follows belongs to it. */
+  let returned = false;
   const parts = function* (added: string): Generator<string> {
-    const pieces = added.split('\n');
+    const rest = returned && added.startsWith('\n') ? added.slice(1) : added;
+    if (added !== '') returned = added.endsWith('\r');
+    const pieces = rest.split(/\r\n|\n|\r/);
     for (const [at, piece] of pieces.entries()) {
       if (line.length + piece.length > LARGEST_TEXT)
         throw new IsoproError('INVALID_ARGUMENT', `line ${number} of ${name} has more than ${LARGEST_TEXT} characters`);
       line += piece;
       if (at === pieces.length - 1) return;
-      yield line.endsWith('\r') ? line.slice(0, -1) : line;
+      yield line;
       line = '';
       number++;
     }
   };
+  let read = 0;
+  let open: Buffer = Buffer.alloc(0);
+  const decoded = (chunk: Buffer, last: boolean): string => {
+    try {
+      const characters = text!.decode(chunk, { stream: !last });
+      read += chunk.length;
+      open = openEnd(Buffer.concat([open, chunk]));
+      return characters;
+    } catch (cause) {
+      if (!isUndecodable(cause)) throw cause;
+      throw wrongBytes(name, Buffer.concat([open, chunk]), text!.encoding, 'INVALID_ARGUMENT', {
+        bytes: read - open.length,
+        lines: number - 1,
+      });
+    }
+  };
   try {
     for await (const chunk of input) {
-      if (text !== null) yield* parts(text.decode(chunk, { stream: true }));
-      else if ((first = Buffer.concat([first, chunk])).length >= 2) yield* parts((text = decoderOf(first)).decode(first, { stream: true }));
+      if (text !== null) yield* parts(decoded(chunk, false));
+      else if ((first = Buffer.concat([first, chunk])).length >= 2) {
+        text = decoderOf(first);
+        const head = decoded(first, false);
+        refuseZeros(name, head, 'INVALID_ARGUMENT');
+        yield* parts(head);
+      }
     }
-    yield* parts(text === null ? decoderOf(first).decode(first) : text.decode());
+    if (text === null) {
+      text = decoderOf(first);
+      yield* parts(decoded(first, true));
+    } else yield* parts(decoded(Buffer.alloc(0), true));
   } catch (cause) {
     if (cause instanceof IsoproError || code(cause) === undefined) throw cause;
     throw unreadable(name, cause);
@@ -149,10 +274,13 @@ async function* linesOf(input: AsyncIterable<Buffer>, name: string): AsyncGenera
   if (line !== '') yield line;
 }
 
-/** The JSON value in a line. @throws IsoproError INVALID_ARGUMENT naming the line */
+/**
+ * The JSON value in a line, in which a number that a double does not hold is its digits, as a text.
+ * @throws IsoproError INVALID_ARGUMENT naming the line
+ */
 export function parseLine(line: string, number: number): unknown {
   try {
-    return JSON.parse(line);
+    return withDigits(readJsonText(line));
   } catch (cause) {
     throw new IsoproError('INVALID_ARGUMENT', `line ${number} is not JSON: ${(cause as Error).message}`, { cause });
   }

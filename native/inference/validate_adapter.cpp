@@ -64,7 +64,7 @@ void validateAdapter(const GgufFile& adapter, const ModelInventory& base) {
     adapter.fail("metadata \"adapter.lora.alpha\" is not a finite f32");
   }
   if (adapter.find("adapter.alora.invocation_tokens") != nullptr)
-    adapter.fail("adapters that are switched on by tokens (aLoRA) are not supported");
+    adapter.fail("adapters that are switched on by tokens (aLoRA: adapter.alora.invocation_tokens) are not supported");
 
   std::size_t pairs = 0;
   for (const GgufTensor& a : adapter.tensors()) {

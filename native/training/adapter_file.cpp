@@ -144,6 +144,8 @@ AdapterFile readAdapter(const std::string& path) {
   const auto text = [&](const char* key) { return std::string(file.text(key).value_or("")); };
   if (file.text("general.type").value_or("") == "model") file.fail("ADAPTER_MISMATCH", "this is a whole model, not an adapter");
   if (text("general.type") != "adapter" || text("adapter.type") != "lora") file.fail("this is not a LoRA adapter");
+  if (file.find("adapter.alora.invocation_tokens") != nullptr)
+    file.fail("adapters that are switched on by tokens (aLoRA: adapter.alora.invocation_tokens) are not supported");
   const auto alpha = static_cast<float>(file.real("adapter.lora.alpha").value_or(0));
   if (!std::isfinite(alpha)) file.fail("its alpha is not finite");
   AdapterFile adapter{text("general.architecture"), text("general.name"), text(kBaseName), text(kBaseSha256), {}};

@@ -199,6 +199,7 @@ export const evalCommand = defineCommand({
         ...(argv.constrained ? { grammar: grammar! } : {}),
         maxTokens,
         maxSequences,
+        endUndecided: true,
         onProgress: ({ done, total }) => progress.update(done, { total }),
         onReply: ({ problem, messages, rollout, judgement }) => {
           if (failure !== undefined) throw failure; // not only after hours

@@ -40,7 +40,7 @@ export function misuseText(message: string, parser: Argv, words: readonly string
     const prompted =
       commands.length > 0
         ? ''
-        : flags.includes('task') && /\.(csv|jsonl|ts|js|mjs)$/i.test(word)
+        : flags.includes('task') && /\.(?:(?:csv|jsonl|ndjson)(?:\.gz)?|ts|js|mjs)$/i.test(word)
           ? `; did you mean --task ${label(word)}?`
           : flags.includes('prompt')
             ? '; a prompt is given as --prompt TEXT'

@@ -7,6 +7,7 @@ import { shellWord } from '../shell-word.js';
 import type { AskingOptions } from '../tasks/asking-options.js';
 import type { DataTaskOptions } from '../tasks/data/options.js';
 import { isBuiltIn } from '../tasks/registry.js';
+import { DATA_ENDINGS } from '../tasks/data/read-rows.js';
 
 export const flagText = (flags: readonly (readonly [flag: string, value: string | number | undefined])[]): string =>
   flags
@@ -49,7 +50,7 @@ export function taskHere({ task }: Pick<RunStart, 'task'>): string | null {
   const { id, file } = task;
   if (file === null) return isBuiltIn(id) ? id : null;
   if (!isOfRows(task) || path.basename(id) !== id) return null;
-  return ['.csv', '.jsonl'].map((end) => `${id}${end}`).find((name) => existsSync(name)) ?? null;
+  return DATA_ENDINGS.map((end) => `${id}${end}`).find((name) => existsSync(name)) ?? null;
 }
 
 /** What prints the problems of a run as they were asked there; TASK stands for a file that is not here. */

@@ -12,7 +12,9 @@ import { IsoproError } from '../errors.js';
 import type { Trainer, TrainSequence } from '../engine/trainer.js';
 import { eachAnswer, parseExamples, splitExamples, tokenisedExamples, type NamedExample } from '../engine/training-examples.js';
 import { readJson, readLines } from '../files.js';
-import { readRaw } from '../tasks/data/read-rows.js';
+import type { Dictionary } from '../dictionary.js';
+import { readNumber } from '../tasks/data/number.js';
+import { isTable, readRaw } from '../tasks/data/read-rows.js';
 import { splitPath, writtenParts } from '../tasks/data/split.js';
 import { curate, curatedToMeasure, type Curation, type CurationCounts } from './train-curation.js';
 
@@ -45,7 +47,7 @@ type Plan = Omit<FineTuningPlan<never>, 'examples' | 'validation'> & { readonly 
 
 /** The lines of a file of examples; of a CSV file its rows as JSON, each at the place of its line where no cell holds a line end. */
 export function exampleLines(file: string): AsyncIterable<string> {
-  return /\.csv$/i.test(file) ? csvLines(file) : readLines(file);
+  return isTable(file) ? csvLines(file) : readLines(file);
 }
 
 /** As much of the forms of an example as cells hold. */
@@ -53,7 +55,14 @@ const CSV_COLUMNS = ['prompt', 'messages', 'instruction', 'text'];
 
 async function* csvLines(file: string): AsyncGenerator<string, void> {
   yield ''; // the header
-  for (const { value } of readRaw(file, CSV_COLUMNS)) yield JSON.stringify(value);
+  for (const { value } of readRaw(file, CSV_COLUMNS)) yield JSON.stringify(scored(value as Dictionary<unknown>));
+}
+
+/** A cell is a text; a score is the number that it says. */
+function scored(row: Dictionary<unknown>): Dictionary<unknown> {
+  const { score } = row;
+  const number = typeof score === 'string' ? readNumber(score) : null;
+  return number === null ? row : { ...row, score: Number(number) };
 }
 
 /** Examples of whatever kind. */

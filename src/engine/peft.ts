@@ -1,17 +1,15 @@
 /** LoRA adapters as PEFT keeps them: a folder with adapter_model.safetensors and adapter_config.json. */
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import { z } from 'zod';
-import { dictionary, dictionaryOf } from '../dictionary.js';
+import { dictionary } from '../dictionary.js';
 import { IsoproError } from '../errors.js';
-import { requireFile, unreadable } from '../files.js';
 import type { AdapterModule, ModelShape } from './addon.js';
+import { moduleValue, readPeftConfig } from './peft-config.js';
 import { readSafetensors, type Float32Tensor } from './safetensors.js';
 
 export const PEFT_WEIGHTS = 'adapter_model.safetensors';
 export const PEFT_CONFIG = 'adapter_config.json';
 
-const LARGEST_CONFIG = 1 << 20;
 const PROJECTIONS: Readonly<Record<string, string>> = {
   attn_q: 'self_attn.q_proj',
   attn_k: 'self_attn.k_proj',
@@ -118,29 +116,6 @@ export function peftTensors(modules: readonly AdapterModule[], shape: ModelShape
   });
 }
 
-const positive = z.number().positive();
-const config = z.object({
-  peft_type: z.literal('LORA'),
-  base_model_name_or_path: z.string().nullish(),
-  r: z.int().positive(),
-  lora_alpha: positive,
-  rank_pattern: dictionaryOf(z.int().positive()).nullish(),
-  alpha_pattern: dictionaryOf(positive).nullish(),
-  use_rslora: z.boolean().nullish(),
-  // What changes the function in a way that factors alone do not say.
-  use_dora: z.literal(false).nullish(),
-  bias: z.literal('none').nullish(),
-  modules_to_save: z.array(z.string()).max(0).nullish(),
-});
-
-/**
- * PEFT takes the first key of a pattern that is the module's name or its end. Keys are regular expressions there; only names are read here.
- */
-function patternValue(values: Readonly<Record<string, number>> | null | undefined, name: string, otherwise: number): number {
-  const found = Object.entries(values ?? {}).find(([key]) => `.model.${peftName(name)}`.endsWith(`.${key.replace(/^\^/, '')}`));
-  return found === undefined ? otherwise : found[1];
-}
-
 /** Whether the path is that of a folder, the form in which PEFT keeps adapters. */
 export async function isPeft(adapter: string): Promise<boolean> {
   return stat(adapter).then(
@@ -154,7 +129,7 @@ export async function isPeft(adapter: string): Promise<boolean> {
  * @throws IsoproError MODEL_NOT_FOUND, ADAPTER_CORRUPT, ADAPTER_MISMATCH (it changes what cannot be trained here), NUMERIC_FAILURE
  */
 export async function readPeft(folder: string, shape: ModelShape | null): Promise<{ baseName: string; modules: AdapterModule[] }> {
-  const settings = await readConfig(path.join(folder, PEFT_CONFIG));
+  const settings = await readPeftConfig(path.join(folder, PEFT_CONFIG));
   const file = path.join(folder, PEFT_WEIGHTS);
   const corrupt = (what: string): IsoproError => new IsoproError('ADAPTER_CORRUPT', `${file}: ${what}`);
   const factors = new Map<string, { A?: Float32Tensor; B?: Float32Tensor }>();
@@ -176,10 +151,10 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
     const outputs = B.shape[0]!;
     if (A.shape.length !== 2 || B.shape.length !== 2 || B.shape[1] !== rank || rank === 0 || rank! > Math.min(inputs!, outputs))
       throw corrupt(`the factors of ${shown} do not fit each other`);
-    if (rank !== patternValue(settings.rank_pattern, name, settings.r))
+    if (rank !== moduleValue(settings.ranks, shown, settings.rank))
       throw corrupt(`${shown} has rank ${rank}, which ${PEFT_CONFIG} does not say`);
-    const alpha = patternValue(settings.alpha_pattern, name, settings.lora_alpha);
-    const scale = Math.fround(settings.use_rslora === true ? alpha / Math.sqrt(rank!) : alpha / rank!);
+    const alpha = moduleValue(settings.alphas, shown, settings.alpha);
+    const scale = Math.fround(settings.stabilised ? alpha / Math.sqrt(rank!) : alpha / rank!);
     const rowOf = shape === null ? (row: number): number => row : ggufRow(name, outputs, shape);
     const b = new Float32Array(B.values.length);
     for (let row = 0; row < outputs; row++) {
@@ -194,26 +169,5 @@ export async function readPeft(folder: string, shape: ModelShape | null): Promis
   // In the model's order, whatever that of the file is.
   const order = Object.keys(PROJECTIONS);
   const key = (name: string): number => Number(name.split('.')[1]) * order.length + order.indexOf(name.split('.')[2]!);
-  return { baseName: settings.base_model_name_or_path ?? '', modules: modules.sort((x, y) => key(x.name) - key(y.name)) };
-}
-
-async function readConfig(file: string): Promise<z.output<typeof config>> {
-  requireFile(file, 'MODEL_NOT_FOUND');
-  const status = await stat(file);
-  if (status.size > LARGEST_CONFIG) throw new IsoproError('ADAPTER_CORRUPT', `${file} is no configuration of an adapter`);
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw unreadable(file, cause);
-  });
-  let value: unknown;
-  try {
-    value = JSON.parse(text);
-  } catch (cause) {
-    throw new IsoproError('ADAPTER_CORRUPT', `${file} is not JSON`, { cause });
-  }
-  const parsed = config.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-  throw new IsoproError('ADAPTER_CORRUPT', `${file} does not describe a plain LoRA adapter: ${problems.join('; ')}`, {
-    cause: parsed.error,
-  });
+  return { baseName: settings.baseName, modules: modules.sort((x, y) => key(x.name) - key(y.name)) };
 }

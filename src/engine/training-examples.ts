@@ -5,6 +5,7 @@ import { IsoproError } from '../errors.js';
 import { plainIssue, plainWords } from '../wrong-input.js';
 import type { Model } from './model.js';
 import type { ChatMessage } from './prompt-renderer.js';
+import { readRowJson } from './row-json.js';
 import type { TrainSequence } from './trainer.js';
 
 const ROLES = {
@@ -197,8 +198,11 @@ export async function* rowsOf(lines: AsyncIterable<string>): AsyncGenerator<Row>
 
 function arrayOf(text: string): readonly unknown[] {
   try {
-    return JSON.parse(text) as unknown[];
+    return readRowJson(text, (index, what) => {
+      throw refusedRow(`row ${index! + 1}`, what);
+    }) as unknown[];
   } catch (cause) {
+    if (cause instanceof IsoproError) throw cause;
     throw new IsoproError('INVALID_ARGUMENT', `the file begins as an array and is not JSON: ${(cause as Error).message}`, {
       cause,
       remedy: 'Close the array and put commas between its rows, or write one row a line.',
@@ -208,8 +212,11 @@ function arrayOf(text: string): readonly unknown[] {
 
 function parseRow(line: string, name: string): unknown {
   try {
-    return JSON.parse(line);
+    return readRowJson(line, (_, what) => {
+      throw refusedRow(name, what);
+    });
   } catch (cause) {
+    if (cause instanceof IsoproError) throw cause;
     throw refusedRow(name, `is not JSON: ${(cause as Error).message}`, { cause });
   }
 }

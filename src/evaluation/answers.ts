@@ -6,6 +6,7 @@ import type { FinishReason, OpenTask, Problem, PromptStyle, VerdictKind } from '
 import { FailureTally, reasonOf, type Failures } from '../tasks/failures.js';
 import { withQuestions } from './asked.js';
 import { promptsOf, type FewShot } from './few-shot.js';
+import { FirstVerdicts } from './first-verdicts.js';
 
 export interface EvaluationOptions<R extends Reply = Reply> {
   readonly style: PromptStyle;
@@ -15,6 +16,8 @@ export interface EvaluationOptions<R extends Reply = Reply> {
   readonly grammar?: string;
   /** Reads each reply a second time, in the task's most lenient way. */
   readonly lenient?: boolean;
+  /** Ends it where the verifier decides none of the first replies. Default: their verdicts are kept as they are. */
+  readonly endUndecided?: boolean;
   /** Of each answer. */
   readonly maxTokens: number;
   /** Default 64. Sequences in one batch; with the threads it decides the last bits of the logits. */
@@ -77,6 +80,7 @@ export async function sampleAndJudge<R extends Reply>(
   const judged: JudgedAnswer[][] = problems.map(() => []);
   /** [problems][samples] of replies that do not pass. */
   const failing: string[][] = problems.map(() => []);
+  const first = new FirstVerdicts(task.id);
   let done = 0;
   let promptTokens: number | null = 0;
   let sampledTokens: number | null = 0;
@@ -100,13 +104,16 @@ export async function sampleAndJudge<R extends Reply>(
       const [{ promptIds, promptTokens: counted }] = replies as [R, ...R[]];
       if (judged[promptIndex]!.length === 0) promptTokens = plus(promptTokens, promptIds?.length ?? counted);
       const { verdict } = reply.judgement;
-      judged[promptIndex]![sampleIndex] = { ...reasonOf(reply.judgement, finish), ...figuresOf(verdict), tokens };
+      const reason = reasonOf(reply.judgement, finish);
+      if (options.endUndecided === true) first.take(reason);
+      judged[promptIndex]![sampleIndex] = { ...reason, ...figuresOf(verdict), tokens };
       if (verdict.kind !== 'pass') failing[promptIndex]![sampleIndex] = reply.rollout.text;
       sampledTokens = plus(sampledTokens, tokens ?? undefined);
       onReply?.(reply);
       onProgress?.({ done: ++done, total: problems.length * samples, sampledTokens });
     },
   );
+  if (options.endUndecided === true) first.end();
   const tally = new FailureTally();
   for (const [i, { id: problemId, tier }] of problems.entries())
     for (const [sample, answered] of judged[i]!.entries()) tally.take({ ...answered, problemId, tier, text: failing[i]![sample] ?? null });

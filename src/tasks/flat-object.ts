@@ -1,4 +1,5 @@
 /** Answers that are one flat JSON object, in which every reader of JSON reads the same. */
+import { readJsonText, type JsonText } from '../json-text.js';
 import type { Parsed } from './task.js';
 
 export type FlatValue = string | number | boolean | null;
@@ -6,19 +7,6 @@ export type FlatValue = string | number | boolean | null;
 export type FlatObject = Readonly<Record<string, FlatValue>>;
 
 export const refused = (detail: string): { ok: false; category: string; detail: string } => ({ ok: false, category: 'format', detail });
-
-/** How often each key is written, in a text that is a flat JSON object: a string with a colon behind it is a key. */
-function writtenKeys(json: string): string[] {
-  return [...json.matchAll(/"[^"\\]*(?:\\.[^"\\]*)*"([ \t\r\n]*:)?/g)].flatMap(([whole, colon]) =>
-    colon === undefined ? [] : [JSON.parse(whole.slice(0, whole.length - colon.length)) as string],
-  );
-}
-
-/** The first text that stands there a second time. */
-function repeated(texts: readonly string[]): string | undefined {
-  const seen = new Set<string>();
-  return texts.find((text) => seen.size === seen.add(text).size);
-}
 
 const isFlat = (value: unknown): value is Record<string, FlatValue> =>
   typeof value === 'object' &&
@@ -32,16 +20,17 @@ const isSound = (value: FlatValue): boolean =>
 
 /** Reads a text that is one flat JSON object and nothing else; no key stands twice. */
 export function parseFlatObject(json: string): Parsed<FlatObject> {
-  let value: unknown;
+  let read: JsonText;
   try {
-    value = JSON.parse(json);
+    read = readJsonText(json);
   } catch {
     return refused('The reply is not one JSON object and nothing else.');
   }
+  const { value, numbers, twice } = read;
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return refused('The reply is JSON, but not an object.');
   if (!isFlat(value)) return refused('A value of the object is a list or an object itself.');
-  const twice = repeated(writtenKeys(json));
-  if (twice !== undefined) return refused(`The key ${JSON.stringify(twice.slice(0, 40))} stands there twice.`);
+  if (twice !== null) return refused(`The key ${JSON.stringify(twice.slice(0, 40))} stands there twice.`);
+  if (numbers.some(({ held }) => !held)) return refused('A number has more digits than are read.');
   if (!Object.entries(value).every(([key, member]) => isSound(key) && isSound(member)))
     return refused('A number is too large, or a text holds half a character.');
   return { ok: true, answer: value, form: 'json' };

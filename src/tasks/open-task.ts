@@ -2,6 +2,7 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { canonicalJson, type Json } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
+import { isFile } from '../files.js';
 import { didYouMean } from '../nearest.js';
 import { BUILT_IN_IDS, builtInTask, isBuiltIn, type BuiltInId } from './registry.js';
 import type { OpenTask, Problem } from './task.js';
@@ -11,7 +12,7 @@ import { askedOtherwise } from './asked-otherwise.js';
 import { askingOf, type AskingOptions } from './asking-options.js';
 import { refuseDataOptions } from './data/open-data.js';
 import { dataOptionsOf, type DataTaskOptions } from './data/options.js';
-import { isDataFile } from './data/read-rows.js';
+import { DATA_ENDINGS, isDataFile } from './data/read-rows.js';
 import { openDataTask, openPythonTask, openUserTask } from './user-task.js';
 import { judgeAny, judgeReply, verifyAnswer } from './verdict.js';
 import { VerifierThreads } from './verifier-threads.js';
@@ -34,7 +35,7 @@ const MAX_VERIFIER_THREADS = 64;
 
 /**
  * Opens a built-in task by its id, a user's task by the path of its file, one in Python as `python:MODULE[:NAME]`, or the rows of a
- * data file, `.jsonl` or `.csv`, by its path.
+ * data file, `.jsonl`, `.ndjson` or `.csv`, packed by gzip or not, by its path.
  * @throws IsoproError TASK_UNKNOWN, TASK_INVALID, TASK_TIMEOUT, PYTHON_UNAVAILABLE, DATA_INVALID, FILE_UNREADABLE, INVALID_ARGUMENT
  */
 export async function openTask(specifier: string, options: OpenTaskOptions = {}): Promise<OpenTask> {
@@ -47,7 +48,7 @@ export async function openTask(specifier: string, options: OpenTaskOptions = {})
   }
 }
 
-const ENDINGS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs', '.jsonl', '.csv'];
+const ENDINGS = ['.ts', '.mts', '.cts', '.js', '.mjs', '.cjs', ...DATA_ENDINGS];
 /** More are no choice. */
 const NAMED_FILES = 6;
 
@@ -70,11 +71,13 @@ function refuseNearFile(specifier: string): void {
 
 /** @throws IsoproError TASK_UNKNOWN for the name of a file of a kind that holds no task as it is named */
 function refuseOtherKind(specifier: string): void {
+  if (isDataFile(specifier)) return;
   if (specifier.endsWith('.py'))
     throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is the name of a file of Python`, {
       remedy: `A task in Python is named python:${specifier}.`,
     });
-  if (/\.(?:xlsx?|ods|tsv|txt|json)$/i.test(specifier))
+  const isScript = /\.[cm]?[jt]sx?$/i.test(specifier);
+  if (/\.(?:xlsx?|ods|tsv|txt|json)(?:\.gz)?$/i.test(specifier) || (path.extname(specifier) !== '' && !isScript && isFile(specifier)))
     throw new IsoproError('TASK_UNKNOWN', `${JSON.stringify(specifier)} is no file that rows are read from`, {
       remedy: 'Save it as CSV (UTF-8), or as JSON Lines with an object a line, and name that.',
     });

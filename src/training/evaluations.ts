@@ -58,6 +58,7 @@ export async function evaluateSet(
     maxTokens,
     maxSequences,
     lenient: set === 'test',
+    endUndecided: at.when === 'before',
     ...(grammar === undefined ? {} : { grammar }),
     ...cancellation(context),
     onReply: (reply) => {

@@ -89,7 +89,7 @@ describe('checks', () => {
         none: 'unread',
       },
     ],
-    ['number', { answer: -3 }, { '-3': 'pass', '\u22123': 'pass', '7-3': 'fail', '3': 'fail', '-3e0': 'pass' }],
+    ['number', { answer: -3 }, { '-3': 'pass', '\u22123': 'pass', '7-3': 'unread', '3': 'fail', '-3e0': 'pass' }],
     ['number:0.01', { answer: 2 }, { '2.01': 'pass', '1.99': 'pass', '2.011': 'fail' }],
     ['number:5%', { answer: 200 }, { '210': 'pass', '190': 'pass', '211': 'fail' }],
     [

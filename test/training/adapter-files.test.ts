@@ -16,8 +16,9 @@ import {
   type Trainer,
   type TrainSequence,
 } from '../../src/index.js';
-import { writeSyntheticAdapter } from '../models/adapter.js';
-import { ARCHITECTURES, writeSyntheticModel, type TensorType } from '../models/synthetic.js';
+import { arrayOf, writeAtomically } from '../../src/embedded/gguf.js';
+import { synthesizeAdapter, writeSyntheticAdapter } from '../models/adapter.js';
+import { ARCHITECTURES, encodeModel, writeSyntheticModel, type TensorType } from '../models/synthetic.js';
 
 const FULL = process.env.ISOPRO_FULL === '1';
 let folder: string;
@@ -310,6 +311,26 @@ describe('merging', () => {
     await convertAdapter({ model: at, adapter: file('both-adapter.gguf'), format: 'peft', out: file('both') });
     const one = await mergeAdapter({ model: at, adapter: file('both-adapter.gguf'), out: file('one.gguf'), type: 'q8_0' });
     expect((await mergeAdapter({ model: at, adapter: file('both'), out: file('two.gguf'), type: 'q8_0' })).sha256).toBe(one.sha256);
+  });
+
+  test('an adapter that tokens switch on is refused by everything that reads one', async () => {
+    const at = file('activated-base.gguf');
+    const { metadata, tensors } = synthesizeAdapter(writeSyntheticModel(at, { architecture: 'llama' }));
+    const activated = file('activated.gguf');
+    const tokens = { key: 'adapter.alora.invocation_tokens', value: arrayOf('uint32', [1, 2]) };
+    writeAtomically(activated, encodeModel({ metadata: [...metadata, tokens], tensors }));
+    const refused = { code: 'ADAPTER_CORRUPT', message: expect.stringMatching(/aLoRA: adapter\.alora\.invocation_tokens/) as unknown };
+    const model = await loadModel(at, { threads: 1, contextTokens: 64 });
+    await using trainer = await createTrainer({ path: at }, { lora: { rank: 4 }, threads: 1 });
+    for (const reading of [
+      () => inspectAdapter(activated),
+      () => convertAdapter({ adapter: activated, model: at, format: 'peft', out: file('activated') }),
+      () => mergeAdapter({ adapter: activated, model: at, out: file('activated-merged.gguf') }),
+      () => trainer.importAdapter(activated),
+      () => model.loadAdapter(activated),
+    ])
+      await expect(reading()).rejects.toThrow(expect.objectContaining(refused));
+    await model.dispose();
   });
 
   test('what does not fit is refused and the older file stays', async () => {

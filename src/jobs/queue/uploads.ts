@@ -9,7 +9,7 @@ import type { JobStore, Upload } from './store.js';
 
 const MOST_BYTES = 2 ** 30;
 /** By which a task knows what a file of rows is; any other name is a text's. */
-const EXTENSION = /\.(jsonl|csv|json)$/i;
+const EXTENSION = /\.(jsonl|ndjson|csv|json)$/i;
 
 export interface NewUpload {
   readonly filename: string;

@@ -1,5 +1,5 @@
 /** Which of many scored examples are worth training on: each thing once, and the best of them. Pure; ties keep the order of the file. */
-import { canonicalJson, type Json } from '../../canonical-json.js';
+import { comparable, comparedJson, digitsOf, readJsonText, withDigits } from '../../json-text.js';
 import { shingles, SimilarSets } from '../../shingles.js';
 
 /** What is said of an example to tell whether it repeats another. */
@@ -15,7 +15,8 @@ const SHINGLE = 4;
 /** JSON is the same however it is laid out. */
 function written(answer: string): string {
   try {
-    return canonicalJson(JSON.parse(answer) as Json);
+    const json = comparable(readJsonText(answer));
+    return comparedJson(withDigits(json), digitsOf(json.numbers));
   } catch {
     return answer;
   }

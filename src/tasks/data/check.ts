@@ -1,8 +1,11 @@
 /** How replies to the rows of a data file are checked: what `--check` names, and what it asks of an answer. */
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { canonicalJson, type Json } from '../../canonical-json.js';
+import type { Dictionary } from '../../dictionary.js';
 import type { PythonModule } from '../python-module.js';
 import { IsoproError } from '../../errors.js';
+import { comparable, digitsOf, placeOf, readJsonText, withDigits, type WrittenNumber } from '../../json-text.js';
+import { comparedLabel } from './compared-text.js';
 import { readNumber } from './number.js';
 import { refuseAll, refuseRow, type DataRow } from './read-rows.js';
 import { askedOf, type Grading } from './score-model.js';
@@ -55,31 +58,50 @@ export const regexOf = (pattern: string): RegExp => new RegExp(`^(?:${pattern})$
 /** What is kept of a row's answer, in the form that the check compares with. */
 export interface CheckedAnswer {
   readonly answer: Json;
+  /** Numbers of a JSON answer that a double does not hold, by JSON pointer; the answer has their digits as texts. */
+  readonly digits?: Dictionary<string>;
   /** Of a choice. */
   readonly choices?: readonly string[];
 }
 
-const textOf = (answer: Json): string | null =>
-  typeof answer === 'string' ? answer.trim() : typeof answer === 'number' || typeof answer === 'boolean' ? String(answer) : null;
+/** A number is compared letter by letter as the file has it; as a number it is that of its value, where a double holds that. */
+function textOf({ answer, numbers }: DataRow, kind: Check['kind']): string | null {
+  if (typeof answer === 'string') return answer.trim();
+  if (typeof answer === 'boolean') return String(answer);
+  if (typeof answer !== 'number') return null;
+  const written = numbers.find(({ path }) => path.length === 1 && path[0] === 'answer');
+  return written === undefined || (kind === 'number' && written.held) ? String(answer) : written.text;
+}
+
+/** A program is given JSON's numbers: where it would see another one than the file has, the row is refused. */
+function refuseLost(numbers: readonly WrittenNumber[], wrong: (what: string) => never): void {
+  const lost = numbers.find(({ held }) => !held);
+  if (lost !== undefined)
+    wrong(`${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a number keeps on the way to a check: write it as a text`);
+}
 
 /** The answers of all rows, checked. @throws IsoproError DATA_INVALID naming the row */
 export function checkAnswers(file: string, check: Check, rows: readonly DataRow[]): CheckedAnswer[] {
   if (check.kind === 'model') refuseMissing(file, check.grading, rows);
   const optional = isProgram(check) || (check.kind === 'json' && check.schema !== null);
-  if (optional && rows.every(({ answer }) => answer === null)) return rows.map(() => ({ answer: null }));
+  const without = optional && rows.every(({ answer }) => answer === null);
   const valid = check.kind === 'json' && check.schema !== null ? compileSchema(check.schema) : null;
   const refused: IsoproError[] = [];
-  const checkedAnswer = (row: DataRow): Json => {
+  const checkedAnswer = (row: DataRow): CheckedAnswer => {
     const wrong = (what: string, cause?: unknown): never => refuseRow(file, row, what, cause);
+    if (isProgram(check)) refuseLost(row.numbers, wrong);
+    if (without) return { answer: null };
     if (row.answer === null) return wrong(optional ? 'the answer is missing, and other rows have one' : 'the answer is missing');
-    if (isProgram(check)) return row.answer;
-    if (check.kind === 'json') {
-      const answer = jsonAnswer(row.answer, wrong);
-      const complaint = valid?.(answer) ?? null;
-      return complaint === null ? answer : wrong(`the answer does not keep the schema: ${complaint}`);
+    if (isProgram(check)) return { answer: row.answer };
+    if (check.kind === 'json') return jsonAnswer(row, valid, wrong);
+    const text = textOf(row, check.kind) ?? wrong(`the answer is no text, as the check ${check.kind} needs it`);
+    if (check.kind === 'number') {
+      if (readNumber(text) === null) wrong(`the answer ${shown(text)} is no number`);
+      if (row.decimalCommas && /^[^,.]*[1-9]\d{0,2},\d{3}(?!\d|[,.]\d)/.test(text))
+        wrong(
+          `the answer ${shown(text)} may be a thousand or a decimal in a table by semicolons: write it with a point, or without the comma`,
+        );
     }
-    const text = textOf(row.answer) ?? wrong(`the answer is no text, as the check ${check.kind} needs it`);
-    if (check.kind === 'number' && readNumber(text) === null) wrong(`the answer ${shown(text)} is no number`);
     if (check.kind === 'regex') {
       try {
         regexOf(text);
@@ -87,7 +109,7 @@ export function checkAnswers(file: string, check: Check, rows: readonly DataRow[
         wrong(`the answer is no regular expression: ${(cause as Error).message}`, cause);
       }
     }
-    return text;
+    return { answer: text };
   };
   const answers = rows.map((row) => {
     try {
@@ -95,11 +117,17 @@ export function checkAnswers(file: string, check: Check, rows: readonly DataRow[
     } catch (error) {
       if (!(error instanceof IsoproError)) throw error;
       refused.push(error);
-      return null;
+      return { answer: null };
     }
   });
   refuseAll(file, refused);
-  return check.kind === 'choice' ? withChoices(file, rows, answers as string[]) : answers.map((answer) => ({ answer }));
+  return check.kind === 'choice'
+    ? withChoices(
+        file,
+        rows,
+        answers.map(({ answer }) => answer as string),
+      )
+    : answers;
 }
 
 /** Each row has what the templates of a grader name. */
@@ -115,15 +143,32 @@ function refuseMissing(file: string, grading: Grading, rows: readonly DataRow[])
 const shown = (text: string): string => JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text);
 
 /** A text is JSON text: a cell of a table holds nothing else. */
-function jsonAnswer(answer: Json, wrong: (what: string, cause?: unknown) => never): Json {
-  let value = answer;
+function jsonAnswer(
+  row: DataRow,
+  valid: ((value: unknown) => string | null) | null,
+  wrong: (what: string, cause?: unknown) => never,
+): CheckedAnswer {
+  let answer = row.answer;
+  let numbers: readonly WrittenNumber[] = row.numbers.flatMap(({ path: [member, ...path], ...written }) =>
+    member === 'answer' ? [{ ...written, path }] : [],
+  );
   try {
-    if (typeof answer === 'string') value = JSON.parse(answer) as Json;
-    canonicalJson(value);
+    if (typeof answer === 'string') {
+      const json = readJsonText(answer);
+      if (json.twice !== null) wrong(`the answer has the member ${JSON.stringify(json.twice)} twice`);
+      ({ value: answer, numbers } = json);
+    }
+    const complaint = valid?.(answer) ?? null;
+    if (complaint !== null) wrong(`the answer does not keep the schema: ${complaint}`);
+    ({ numbers } = comparable({ value: answer, numbers }));
+    answer = withDigits({ value: answer, numbers });
+    canonicalJson(answer);
   } catch (cause) {
+    if (cause instanceof IsoproError && cause.code === 'DATA_INVALID') throw cause;
     return wrong(`the answer is no JSON: ${(cause as Error).message}`, cause);
   }
-  return value;
+  const digits = digitsOf(numbers);
+  return { answer, ...(Object.keys(digits).length === 0 ? {} : { digits }) };
 }
 
 function withChoices(file: string, rows: readonly DataRow[], answers: readonly string[]): CheckedAnswer[] {
@@ -135,14 +180,14 @@ function withChoices(file: string, rows: readonly DataRow[], answers: readonly s
     const wrong = (what: string): never => refuseRow(file, row, what);
     if (!Array.isArray(labels) || !labels.every((label): label is string => typeof label === 'string' && label.trim() !== ''))
       return wrong('choices is no list of texts');
-    if (labels.length < 2 || labels.length > MOST_CHOICES || new Set(labels).size < labels.length)
+    if (labels.length < 2 || labels.length > MOST_CHOICES || new Set(labels.map(comparedLabel)).size < labels.length)
       return wrong(
         own === undefined
           ? `the answers of the file are ${all.length} different ones: a choice is of 2 to ${MOST_CHOICES}, or each row names its choices`
           : `choices needs 2 to ${MOST_CHOICES} different texts`,
       );
-    return labels.includes(answers[i]!)
-      ? { answer: answers[i]!, choices: labels }
-      : wrong(`the answer ${shown(answers[i]!)} is none of its choices`);
+    const answer =
+      labels.find((label) => label === answers[i]!) ?? labels.find((label) => comparedLabel(label) === comparedLabel(answers[i]!));
+    return answer !== undefined ? { answer, choices: labels } : wrong(`the answer ${shown(answers[i]!)} is none of its choices`);
   });
 }

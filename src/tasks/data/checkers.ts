@@ -1,10 +1,15 @@
 /** How a reply is read, and when it is right, by check. They run in the thread of the task. */
-import { canonicalJson, type Json } from '../../canonical-json.js';
+import type { Json } from '../../canonical-json.js';
+import { decimalOf, isHeld, isNear, magnitude, times } from '../../decimal.js';
+import { dictionary, type Dictionary } from '../../dictionary.js';
+import { comparable, comparedJson, digitsOf, readJsonText, withDigits } from '../../json-text.js';
 import type { GivenVerdict } from '../define-task.js';
+import { fenced } from '../fence.js';
 import type { ChatMessage, Parsed } from '../task.js';
 import { compileSchema, regexOf, type Check } from './check.js';
 import type { Checker } from './checker.js';
 import type { DataProblem } from './data-problem.js';
+import { compared, contains, namedChoices, normalised } from './compared-text.js';
 import { lastNumber, readNumber } from './number.js';
 import { programChecker } from './program-checkers.js';
 import { askedOf, verdictOf, type Graded } from './score-model.js';
@@ -18,75 +23,76 @@ const verdict = (right: boolean, detail = 'The answer is not the right one.'): G
 /** A reply without anything in it is no answer. */
 const readText = (text: string): Parsed<string> => (text.trim() === '' ? unreadable('The reply is empty.') : read(text.trim()));
 
+const SHOWN_CHARACTERS = 40;
+const shortened = (text: string): string => text.slice(0, SHOWN_CHARACTERS).toWellFormed();
+
 const expected = ({ answer }: DataProblem): string => answer as string;
 
-/** Letter case, kinds of blanks, quotes around and a mark at the end make no other answer; signs and points within one do. */
-export const normalised = (text: string): string =>
-  text
-    .normalize('NFKC')
-    .toLowerCase()
-    .split(/\s+/)
-    .filter((word) => word !== '')
-    .join(' ')
-    .replace(/^["'`\u2018\u2019\u201c\u201d*_]+/, '')
-    .replace(/["'`\u2018\u2019\u201c\u201d*_.,;:!?\s]+$/, '');
-
-/** What stands in a fenced block, where a reply is one. */
-function unfenced(text: string): string {
-  const lines = text.trim().split('\n');
-  return lines.length > 2 && /^```\w*\s*$/.test(lines[0]!) && lines.at(-1)!.trim() === '```' ? lines.slice(1, -1).join('\n') : text;
+interface Told {
+  readonly value: Json;
+  /** Equal for replies and answers that are equal. */
+  readonly compared: string;
 }
 
-function readJson(text: string): Parsed<{ readonly value: Json; readonly canonical: string }> {
+/** Texts in one form of letters; names of members are compared as they are. */
+const comparedTexts = (value: Json): Json =>
+  typeof value === 'string'
+    ? compared(value)
+    : Array.isArray(value)
+      ? value.map(comparedTexts)
+      : typeof value === 'object' && value !== null
+        ? dictionary(Object.entries(value as Dictionary<Json>).map(([name, member]) => [name, comparedTexts(member)]))
+        : value;
+
+function readJson(text: string): Parsed<Told> {
   try {
-    const value = JSON.parse(unfenced(text)) as Json;
-    return read({ value, canonical: canonicalJson(value) });
+    const json = readJsonText(fenced(text) ?? text);
+    if (json.twice !== null) return unreadable(`The member ${JSON.stringify(shortened(json.twice))} stands there twice.`);
+    const value = structuredClone(json.value); // of a schema, with numbers as doubles
+    const { numbers } = comparable(json);
+    return read({ value, compared: comparedJson(comparedTexts(withDigits({ value: json.value, numbers })), digitsOf(numbers)) });
   } catch {
     return unreadable('The reply is not one JSON value.');
   }
 }
 
-const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
-
-/** The labels that a text names as words of their own, the longest first; a single letter counts as it is written, `a` is an article. */
-function namedChoices(text: string, choices: readonly string[]): string[] {
-  const labels = [...choices].sort((a, b) => b.length - a.length || (a < b ? -1 : 1));
-  const words = new RegExp(`(?<![\\p{L}\\p{N}])(?:${labels.map(escaped).join('|')})(?![\\p{L}\\p{N}])`, 'giu');
-  const found = new Set<string>();
-  for (const [word] of text.matchAll(words)) {
-    const label =
-      labels.find((each) => each === word) ?? labels.find((each) => each.length > 1 && each.toLowerCase() === word.toLowerCase());
-    if (label !== undefined) found.add(label);
-  }
-  return [...found];
-}
-
-function numberChecker({ tolerance, relative }: Check & { readonly kind: 'number' }): Checker<number> {
+/** How far from a number an answer may be. @param answer not 0, where a share is meant */
+function numberChecker({ tolerance, relative }: Check & { readonly kind: 'number' }): Checker<string> {
+  // a share was divided by 100: its decimals are those of the per cent
+  const given = decimalOf(String(relative ? Number((100 * tolerance).toPrecision(15)) : tolerance))!;
+  const share = relative ? { ...given, exponent: given.exponent - 2 } : given;
   return {
     read: (text) => {
-      const found = lastNumber(text);
-      return found === null ? unreadable('There is no number in the reply.') : read(found);
+      const said = lastNumber(text);
+      if (said === null) return unreadable('There is no number in the reply.');
+      return 'number' in said
+        ? read(said.number)
+        : unreadable(`The last number in the reply, ${JSON.stringify(shortened(said.unread))}, is not read as one.`);
     },
     verify: (problem, answer) => {
-      const right = readNumber(expected(problem))!;
-      const allowed = relative ? tolerance * Math.abs(right) : tolerance;
-      // 2 - 1.99 is more than 0.01 in floating point
-      const rounding = allowed === 0 ? 0 : 4 * Number.EPSILON * Math.max(Math.abs(answer), Math.abs(right));
-      return verdict(Math.abs(answer - right) <= allowed + rounding);
+      const wanted = readNumber(expected(problem))!;
+      const right = decimalOf(wanted)!;
+      const near = isNear(decimalOf(answer)!, right, relative ? times(share, magnitude(right)) : share);
+      return verdict(near || (Number(answer) === Number(wanted) && isHeld(answer) && isHeld(wanted)));
     },
   };
 }
 
-function jsonChecker({ schema }: Check & { readonly kind: 'json' }): Checker<{ readonly value: Json; readonly canonical: string }> {
+function jsonChecker({ schema }: Check & { readonly kind: 'json' }): Checker<Told> {
   const complaintOf = schema === null ? null : compileSchema(schema);
   return {
     read: readJson,
-    verify: ({ answer }, { value, canonical }) => {
+    verify: ({ answer, digits = {} }, { value, compared }) => {
       const complaint = complaintOf?.(value) ?? null;
       if (complaint !== null) return { kind: 'fail', violations: [{ category: 'schema', detail: `${complaint}.` }] };
-      return verdict(answer === null || canonical === canonicalJson(answer));
+      return verdict(answer === null || compared === comparedJson(comparedTexts(answer), digits));
     },
   };
+}
+
+/** As it is written, or both in one form of letters. */
+function matches(pattern: string, text: string): boolean {
+  return regexOf(pattern).test(text) || regexOf(compared(pattern)).test(compared(text));
 }
 
 /** Asks the model of a check, which is not in this thread. */
@@ -98,13 +104,13 @@ export function checkerOf(check: Check, ask?: AskModel): Checker {
     ({ read: readText, verify: (problem, answer) => verdict(right(problem, answer)) }) satisfies Checker<string> as Checker;
   switch (check.kind) {
     case 'exact':
-      return text((problem, answer) => answer === expected(problem));
+      return text((problem, answer) => compared(answer) === compared(expected(problem)));
     case 'normalised':
       return text((problem, answer) => normalised(answer) === normalised(expected(problem)));
     case 'contains':
-      return text((problem, answer) => answer.includes(expected(problem)));
+      return text((problem, answer) => contains(compared(answer), compared(expected(problem))));
     case 'regex':
-      return text((problem, answer) => regexOf(expected(problem)).test(answer));
+      return text((problem, answer) => matches(expected(problem), answer));
     case 'choice':
       return {
         read: (reply, { choices = [] }) => {

@@ -1,4 +1,5 @@
 /** A data file as a task: problems are its rows, drawn by the seed; a check of `--check` judges. Made in the thread that judges. */
+import { writtenJson } from '../../json-text.js';
 import { Random } from '../../random.js';
 import type { GivenVerdict, TaskDefinition } from '../define-task.js';
 import type { ChatMessage, Parsed, PromptStyle, VerifyContext } from '../task.js';
@@ -20,9 +21,9 @@ function differentFirst<Item>(items: readonly Item[], kindOf: (item: Item) => st
 }
 
 /** The text that a reply with the right answer has; null where the check names no one text. */
-function replyOf({ kind }: Check, { answer }: DataContent): string | null {
+function replyOf({ kind }: Check, { answer, digits = {} }: DataContent): string | null {
   if (answer === null || ['regex', 'command', 'python', 'script', 'model'].includes(kind)) return null;
-  return typeof answer === 'string' && kind !== 'json' ? answer : JSON.stringify(answer);
+  return typeof answer === 'string' && kind !== 'json' ? answer : writtenJson(answer, new Map(Object.entries(digits)));
 }
 
 const questionOf = ({ messages }: DataContent): string => messages.at(-1)!.content;

@@ -4,7 +4,8 @@ import { readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { asJson, type Json } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
-import { readJson, requireFile } from '../../files.js';
+import { readJson, readWrittenJson, requireFile } from '../../files.js';
+import { placeOf } from '../../json-text.js';
 import { readPythonSpecifier } from '../python-module.js';
 import { BundleError, bundleTask } from '../task-bundle.js';
 import { didYouMean } from '../../nearest.js';
@@ -66,7 +67,9 @@ export async function readCheck(specifier: string): Promise<NamedCheck> {
 
 function readSchema(specifier: string, given: string): NamedCheck {
   const file = path.resolve(given);
-  const schema = readJson(file) as Json;
+  const { value: schema, numbers } = readWrittenJson(file);
+  const lost = numbers.find(({ held }) => !held);
+  if (lost !== undefined) refuse(specifier, `has ${lost.text.slice(0, 60)} at ${placeOf(lost.path)}, more digits than a number holds`);
   try {
     compileSchema(schema);
   } catch (cause) {

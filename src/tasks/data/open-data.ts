@@ -11,7 +11,7 @@ import { readCheck, type NamedCheck } from './named-check.js';
 import type { DataContent } from './data-problem.js';
 import type { DataProgram } from './program.js';
 import type { DataTaskOptions } from './options.js';
-import { readRows, refuseRow, type DataRow } from './read-rows.js';
+import { dataName, readRows, refuseRow, type DataRow } from './read-rows.js';
 import { nearDuplicates, splitPath, splitRows, splitText } from './split.js';
 
 export interface OpenedData {
@@ -55,7 +55,7 @@ export async function readData(
   return {
     program: {
       path: file,
-      id: name.replace(/\.[^.]+$/, ''),
+      id: dataName(file),
       version: sha256.slice(0, 12),
       check: check.check,
       tiers,
@@ -114,5 +114,8 @@ function distinct(
 export function refuseDataOptions(specifier: string, options: DataTaskOptions): void {
   const [given] = Object.keys(options);
   if (given !== undefined)
-    throw new IsoproError('INVALID_ARGUMENT', `${given}: ${specifier} has a verifier of its own; this is for data, a .jsonl or .csv file`);
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      `${given}: ${specifier} has a verifier of its own; this is for data, a .jsonl, .ndjson or .csv file`,
+    );
 }

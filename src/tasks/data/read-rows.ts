@@ -5,14 +5,13 @@ import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { dictionary, type Dictionary } from '../../dictionary.js';
 import { IsoproError } from '../../errors.js';
-import { readText } from '../../files.js';
+import { readRowText } from '../../files.js';
+import { placeOf, readJsonText, withDigits, type JsonText, type WrittenNumber } from '../../json-text.js';
 import type { ChatMessage } from '../task.js';
 import { firstComplaint } from '../task-shape.js';
 
 /** Fewer cannot be split into what is trained on and what is measured. */
 export const LEAST_ROWS = 30;
-/** A text shows within so many what it is encoded in. */
-const HEAD_CHARACTERS = 1000;
 /** Of a row that names none. */
 export const ONLY_TIER = 'all';
 
@@ -25,11 +24,25 @@ export interface DataRow {
   readonly messages: readonly ChatMessage[];
   /** As the file has it; null where there is none. */
   readonly answer: Json;
+  /** Numbers of the row, by their place in it, whose text says more than their value. */
+  readonly numbers: readonly WrittenNumber[];
+  /** The columns of its table are separated by semicolons, as where commas are decimal. */
+  readonly decimalCommas: boolean;
   /** What else the row has, for checks that read it. */
   readonly fields: Dictionary<Json>;
 }
 
-export const isDataFile = (specifier: string): boolean => /\.(jsonl|csv)$/i.test(specifier);
+/** Endings of the names of data files. */
+export const DATA_ENDINGS = ['.csv', '.jsonl', '.ndjson', '.csv.gz', '.jsonl.gz', '.ndjson.gz'];
+const NAME = /\.(jsonl|ndjson|csv)(\.gz)?$/i;
+
+export const isDataFile = (specifier: string): boolean => NAME.test(specifier);
+
+/** Whether a data file is CSV, by its name. */
+export const isTable = (file: string): boolean => NAME.exec(file)?.[1]?.toLowerCase() === 'csv';
+
+/** What a task of a data file is called. */
+export const dataName = (file: string): string => path.basename(file).replace(NAME, '');
 
 const at = ({ row, line }: Pick<DataRow, 'row' | 'line'>): string => `row ${row} (line ${line})`;
 
@@ -58,6 +71,8 @@ export interface Raw {
   readonly row: number;
   readonly line: number;
   readonly value: unknown;
+  readonly numbers: readonly WrittenNumber[];
+  readonly decimalCommas: boolean;
 }
 
 /** Columns of which a CSV file has at least one. */
@@ -66,12 +81,8 @@ const ASKING = ['prompt', 'messages'];
 /** The rows of a file, whatever their members. @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
 export function readRaw(file: string, asking: readonly string[] = ASKING): Raw[] {
   const name = path.basename(file);
-  const text = readText(file);
-  if (text.slice(0, HEAD_CHARACTERS).includes('\0'))
-    throw new IsoproError('DATA_INVALID', `${name} holds zero bytes, as UTF-16 without a byte order mark has them`, {
-      remedy: 'Save the file as UTF-8.',
-    });
-  return /\.csv$/i.test(file) ? csvRows(name, text, asking) : jsonRows(name, text);
+  const text = readRowText(file, 'DATA_INVALID');
+  return isTable(file) ? csvRows(name, text, asking) : jsonRows(name, text);
 }
 
 /** @throws IsoproError FILE_UNREADABLE, DATA_INVALID */
@@ -129,13 +140,16 @@ function writtenAgain(value: unknown): string | null {
   }
 }
 
-function asRow(file: string, { row, line, value }: Raw): DataRow {
+function asRow(file: string, { row, line, value, numbers, decimalCommas }: Raw): DataRow {
   const refuse = (what: string): never => refuseRow(file, { row, line }, what);
-  // what a decoder makes of bytes that are not UTF-8, as of a table that was saved in another encoding
+  // what a program wrote in place of bytes that it could not read
   const text = writtenAgain(value) ?? refuse('is nested too deeply');
+  const others = numbers.filter(({ path: [member] }) => member !== 'answer');
+  const infinite = numbers.find((each) => !others.includes(each) && !Number.isFinite(Number(each.text)));
+  if (infinite !== undefined) refuse(`${placeOf(infinite.path)} is ${infinite.text}, more than a number holds: write it as a text`);
   if (text.includes('\uFFFD')) refuse('holds bytes that are not UTF-8; save the file as UTF-8');
   if (HALF.test(text)) refuse('holds half a character (a lone surrogate)');
-  const parsed = rowShape.safeParse(value);
+  const parsed = rowShape.safeParse(withDigits({ value: value as Json, numbers: others }));
   if (!parsed.success) return refuse(firstComplaint(parsed.error, 'row').replace(/^row(?:\.|: )/, ''));
   const { prompt, messages, answer, tier, ...fields } = parsed.data;
   return {
@@ -143,6 +157,8 @@ function asRow(file: string, { row, line, value }: Raw): DataRow {
     line,
     tier: tier ?? ONLY_TIER,
     messages: messages ?? [{ role: 'user', content: prompt! }],
+    numbers,
+    decimalCommas,
     answer: answer === undefined || (typeof answer === 'string' && answer.trim() === '') ? null : (answer as Json),
     fields: dictionary(Object.entries(fields) as [string, Json][]),
   };
@@ -153,14 +169,16 @@ function jsonRows(file: string, text: string): Raw[] {
   for (const [index, line] of text.split('\n').entries()) {
     if (line.trim() === '') continue;
     const place = { row: rows.length + 1, line: index + 1 };
-    let value: unknown;
+    let json: JsonText;
     try {
-      value = JSON.parse(line);
+      json = readJsonText(line);
     } catch (cause) {
-      refuseRow(file, place, `is not JSON: ${(cause as Error).message}`, cause);
+      return refuseRow(file, place, `is not JSON: ${(cause as Error).message}`, cause);
     }
+    const { value, numbers, twice } = json;
     if (typeof value !== 'object' || value === null || Array.isArray(value)) refuseRow(file, place, 'is no JSON object');
-    rows.push({ ...place, value });
+    if (twice !== null) refuseRow(file, place, `has the member ${JSON.stringify(twice)} twice`);
+    rows.push({ ...place, value, numbers, decimalCommas: false });
   }
   return rows;
 }
@@ -191,20 +209,24 @@ function separatorOf(text: string, asking: readonly string[]): string {
 }
 
 /** The line by which Excel tells what separates the columns. */
-const SEPARATOR_LINE = /^(\uFEFF?)sep=(.)(?=\r?\n)/i;
+const SEPARATOR_LINE = /^sep=(.)(?=\n)/i;
+
+interface CsvRecord {
+  readonly record: readonly string[];
+  readonly info: { readonly lines: number };
+}
 
 function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] {
-  const text = whole.replace(SEPARATOR_LINE, '$1'); // an empty line stays, so that lines keep their numbers
-  const delimiter = SEPARATOR_LINE.exec(whole)?.[2] ?? separatorOf(text, asking);
-  let records: { readonly record: string[]; readonly info: { readonly lines: number } }[];
+  const text = whole.replace(SEPARATOR_LINE, ''); // an empty line stays, so that lines keep their numbers
+  const delimiter = SEPARATOR_LINE.exec(whole)?.[1] ?? separatorOf(text, asking);
+  let records: CsvRecord[];
   try {
-    records = parse(text, { info: true, skip_empty_lines: true, bom: true, delimiter }) as never;
+    // how many cells a row has is looked at here: those behind the last column that has a name may be missing, or empty
+    records = parse(text, { info: true, skip_empty_lines: true, bom: true, delimiter, relax_column_count: true }) as never;
   } catch (cause) {
     if (!(cause instanceof CsvError)) throw cause;
     const place = { row: Math.max(0, Number(cause.records ?? 0)), line: Number(cause.lines ?? 1) };
-    const commas = delimiter === ',' ? COMMAS : `A text that has the separator ${JSON.stringify(delimiter)} in it stands in double quotes`;
     const said = {
-      CSV_RECORD_INCONSISTENT_FIELDS_LENGTH: commas,
       CSV_QUOTE_NOT_CLOSED: QUOTES,
       CSV_INVALID_CLOSING_QUOTE: QUOTES,
       INVALID_OPENING_QUOTE: QUOTES,
@@ -215,16 +237,26 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
     }
     return refuseRow(file, place, said === undefined ? cause.message : `${cause.message}. ${said}`, cause);
   }
-  const [header, ...rest] = records;
+  const [header, ...all] = records;
   if (header === undefined) return [];
+  const rest = all.filter(({ record }) => record.some((cell) => cell.trim() !== '')); // a spreadsheet leaves rows of nothing at the end
   const trimmed = header.record.map((name) => name.trim());
+  const isFilled = trimmed.map((name, i) => name !== '' || rest.some(({ record }) => (record[i] ?? '').trim() !== ''));
+  const width = isFilled.lastIndexOf(true) + 1;
+  for (const [index, { record, info }] of rest.entries()) {
+    if (record.length >= width && record.slice(trimmed.length).every((cell) => cell.trim() === '')) continue;
+    const commas = delimiter === ',' ? COMMAS : `A text that has the separator ${JSON.stringify(delimiter)} in it stands in double quotes`;
+    const what = `Invalid Record Length: expect ${trimmed.length}, got ${record.length} on line ${info.lines}`;
+    refuseRow(file, { row: index + 1, line: info.lines }, `${what}. ${commas}`);
+  }
   const names = trimmed.map((name) => columnName(name, trimmed));
   const refuse = (what: string): never => {
     throw new IsoproError('DATA_INVALID', `${file}: header (line ${header.info.lines}): ${what}`, {
       remedy: 'Correct the first line of the table; `docs/own-data.md` says which columns it has.',
     });
   };
-  const twice = names.find((name, i) => names.indexOf(name) < i);
+  const used = names.filter((_, i) => isFilled[i]);
+  const twice = used.find((name, i) => used.indexOf(name) < i);
   if (twice !== undefined) refuse(`two columns are called ${JSON.stringify(twice)}`);
   if (!asking.some((name) => names.includes(name))) {
     const marks = delimiter === ',' ? 'commas' : JSON.stringify(delimiter);
@@ -235,10 +267,9 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
         'the one that is right answer',
     );
   }
-  const filled = rest.filter(({ record }) => record.some((cell) => cell.trim() !== '')); // a spreadsheet leaves rows of nothing at the end
-  return filled.map(({ record, info }, index) => {
+  return rest.map(({ record, info }, index) => {
     const place = { row: index + 1, line: info.lines };
-    const cells = record.flatMap((cell, i): [string, unknown][] => (cell.trim() === '' ? [] : [[names[i]!, cell]]));
+    const cells = record.slice(0, names.length).flatMap((cell, i): [string, unknown][] => (cell.trim() === '' ? [] : [[names[i]!, cell]]));
     const value = dictionary(cells);
     if (typeof value['messages'] === 'string') {
       try {
@@ -247,6 +278,6 @@ function csvRows(file: string, whole: string, asking: readonly string[]): Raw[] 
         refuseRow(file, place, `messages is not JSON: ${(cause as Error).message}`, cause);
       }
     }
-    return { ...place, value };
+    return { ...place, value, numbers: [], decimalCommas: delimiter === ';' };
   });
 }

@@ -1,4 +1,5 @@
 import { trimBlanks } from '../blanks.js';
+import { fenced } from '../fence.js';
 import { membersOf, parseFlatObject, refused } from '../flat-object.js';
 import type { Parsed } from '../task.js';
 import { MAX_READINGS } from '../verdict.js';
@@ -7,13 +8,6 @@ import type { Extraction, ExtractProblem, Value } from './problem.js';
 /** A hundred times what the longest right reply of a frozen set has. */
 export const MAX_REPLY_CHARACTERS = 20_000;
 
-/** What stands in the one code fence around everything, with or without the name of the language; null where there is none. */
-function unfence(text: string): string | null {
-  const line = text.indexOf('\n');
-  if (!text.startsWith('```') || !text.endsWith('```') || line < 0 || line > text.length - 4) return null;
-  return /^(json)?[ \t\r]*$/.test(text.slice(3, line)) ? text.slice(line + 1, -3) : null;
-}
-
 /**
  * Reads a reply that is one JSON object and nothing else, perhaps in a code fence. Each value is a text, a number, true, false or null; no
  * key stands twice, so that every reader of JSON reads the same.
@@ -21,9 +15,9 @@ function unfence(text: string): string | null {
 export function parseAnswer(text: string): Parsed<Extraction> {
   if (text.length > MAX_REPLY_CHARACTERS) return refused(`The reply has more than ${MAX_REPLY_CHARACTERS} characters.`);
   const whole = trimBlanks(text);
-  const fenced = unfence(whole);
-  const parsed = parseFlatObject(fenced ?? whole);
-  return parsed.ok && fenced !== null ? { ...parsed, form: 'fenced' } : parsed;
+  const block = fenced(whole, ['', 'json']);
+  const parsed = parseFlatObject(block ?? whole);
+  return parsed.ok && block !== null ? { ...parsed, form: 'fenced' } : parsed;
 }
 
 /** Runs of text between braces that are looked at, and the longest of them. */

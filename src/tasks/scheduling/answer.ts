@@ -1,3 +1,4 @@
+import { fenced } from '../fence.js';
 import type { Parsed } from '../task.js';
 import type { Schedule } from './problem.js';
 
@@ -273,9 +274,9 @@ export function findAnswerBlock(text: string): AnswerBlock | string {
   return { reasoning, content: text.slice(open.index + open[0].length, close.index) };
 }
 
-/** A code fence directly inside the block, with or without a language name. */
-const unfence = (content: string): string =>
-  content.replace(/^\s*```(?:json|text|txt|plaintext|markdown|md)?[ \t]*\r?\n([\s\S]*)\n[ \t]*```\s*$/i, '$1');
+/** Of a code fence directly inside the block. */
+const LANGUAGES = ['', 'json', 'text', 'txt', 'plaintext', 'markdown', 'md'];
+const unfence = (content: string): string => fenced(content, LANGUAGES) ?? content;
 
 /** One pair of quotes around everything. */
 const unquote = (content: string): string => content.replace(/^\s*(?:"([^"]*)"|'([^']*)')\s*$/, '$1$2');

@@ -1,3 +1,4 @@
+import { fenceLanguage } from '../fence.js';
 import type { Parsed } from '../task.js';
 import type { SqlProblem, Statement } from './problem.js';
 import { MAX_STATEMENT_CHARACTERS, refuseStatement, type Refusal } from './statement.js';
@@ -5,7 +6,7 @@ import { MAX_STATEMENT_CHARACTERS, refuseStatement, type Refusal } from './state
 /** Reasoning may come before a block; no reply may be longer. */
 export const MAX_REPLY_CHARACTERS = 20_000;
 
-const FENCE = /^[ \t]*```[ \t]*([A-Za-z0-9]*)[ \t]*$/;
+const LANGUAGES = ['', 'sql', 'sqlite'];
 
 const malformed = (detail: string): Refusal & { readonly ok: false } => ({ ok: false, category: 'format', detail });
 
@@ -20,8 +21,8 @@ export function parseReply(text: string, problem: SqlProblem): Parsed<Statement>
     const fences = lines.flatMap((line, at) => (line.includes('```') ? [at] : []));
     const [open, close] = fences;
     if (fences.length !== 2 || close !== lines.length - 1) return malformed('The reply does not end with its one block of code.');
-    const [opening, closing] = [FENCE.exec(lines[open!]!), FENCE.exec(lines[close]!)];
-    if (opening === null || closing === null || closing[1] !== '' || !/^(sql|sqlite)?$/i.test(opening[1]!))
+    const language = fenceLanguage(lines[open!]!);
+    if (language === null || !LANGUAGES.includes(language) || fenceLanguage(lines[close]!) !== '')
       return malformed('The block of code is not one of SQL.');
     [sql, form] = [
       lines

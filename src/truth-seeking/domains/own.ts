@@ -3,7 +3,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
-import { readJson, readText } from '../../files.js';
+import { readJson, readRowText } from '../../files.js';
 import { binaryContent, openContent } from '../problem-form.js';
 import { binaryProblem, openProblem, type Problem } from '../problem.js';
 import type { Skipped } from '../score.js';
@@ -86,7 +86,7 @@ export interface Importing extends Found {
  */
 export async function importDomain(kind: ImportKind, rows: string, out: string, options: OwnImport): Promise<Importing> {
   if (!isOwnDomain(out)) throw new IsoproError('INVALID_ARGUMENT', `out: the file of a domain ends in ${ENDING}, got ${out}`);
-  const found = IMPORTERS[kind].read(readText(rows), options);
+  const found = IMPORTERS[kind].read(readRowText(rows, 'DATA_INVALID'), options);
   const content = {
     format: FORMAT,
     kind,

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { canonicalJson } from '../../canonical-json.js';
 import { IsoproError } from '../../errors.js';
-import { readText } from '../../files.js';
+import { readRowText } from '../../files.js';
 import { deriveSeed } from '../../random.js';
 import { jsonRows } from '../domains/json-rows.js';
 import { gradeSafely } from '../graders/belief-grader.js';
@@ -33,7 +33,7 @@ export interface RatedRows {
 
 /** @throws IsoproError FILE_UNREADABLE, INVALID_ARGUMENT, DATA_INVALID */
 export function readRatedRows(file: string): RatedRows {
-  const rows = [...jsonRows(readText(file), 'ratings', row)].map((each) => each.row);
+  const rows = [...jsonRows(readRowText(file, 'DATA_INVALID'), 'ratings', row)].map((each) => each.row);
   return {
     sha256: hash('sha256', canonicalJson(rows as never)),
     examples: rows.flatMap(({ question, response, score }) => (score === undefined ? [] : [{ question, response, score }])),

@@ -1,5 +1,6 @@
 /** A judge's verdict: the last JSON object of its reply, strict, since a number that is read out of prose is learned as prose. */
 import { z } from 'zod';
+import { readJsonText } from '../../json-text.js';
 import { BOUND_TOKENS, PROBABILITY_GRAMMAR } from '../graders/belief-grader.js';
 import type { InferOptions, Message, Policy } from '../policy.js';
 
@@ -32,7 +33,8 @@ export function objectsIn(text: string): string[] {
 
 const parsed = (text: string): unknown => {
   try {
-    return JSON.parse(text);
+    const { value, twice } = readJsonText(text);
+    return twice === null ? value : null; // readers of it differ
   } catch {
     return undefined;
   }

@@ -1,0 +1,168 @@
+/** adapter_config.json of PEFT's LoRA: what each member means here, and which values make an adapter that is no plain one. */
+import { readFile, stat } from 'node:fs/promises';
+import { z } from 'zod';
+import { dictionaryOf, valueOf, type Dictionary } from '../dictionary.js';
+import { IsoproError } from '../errors.js';
+import { requireFile, unreadable } from '../files.js';
+
+/** Followed: read by the schema below. Without effect, whatever it says. Else: whether a value changes nothing. */
+type Meaning = 'followed' | 'without effect' | ((value: unknown) => boolean);
+
+const isNull = (value: unknown): boolean => value === null;
+const isFalse = (value: unknown): boolean => value === null || value === false;
+const isEmpty = (value: unknown): boolean =>
+  value === null || (typeof value === 'object' && Object.keys(value as object).length === 0) || value === '';
+
+/** How the factors began: these leave the base as it was; others, such as pissa, change it, and the factors stand on that. */
+const KEEPS_BASE: readonly unknown[] = [null, true, false, 'gaussian', 'eva', 'orthogonal'];
+
+/** All members of LoraConfig in PEFT 0.21.2, and those that earlier releases wrote. */
+export const PEFT_MEMBERS: Dictionary<Meaning> = {
+  peft_type: 'followed',
+  base_model_name_or_path: 'followed',
+  r: 'followed',
+  lora_alpha: 'followed',
+  rank_pattern: 'followed',
+  alpha_pattern: 'followed',
+  use_rslora: 'followed',
+
+  task_type: 'without effect',
+  auto_mapping: 'without effect',
+  peft_version: 'without effect',
+  revision: 'without effect',
+  inference_mode: 'without effect',
+  // which modules are adapted say the factors
+  target_modules: 'without effect',
+  exclude_modules: 'without effect',
+  layers_to_transform: 'without effect',
+  layers_pattern: 'without effect',
+  // while it was trained
+  lora_dropout: 'without effect',
+  eva_config: 'without effect',
+  qalora_group_size: 'without effect', // of use_qalora
+  megatron_core: 'without effect', // of megatron_config
+  runtime_config: 'without effect', // where it is computed
+
+  init_lora_weights: (value) => KEEPS_BASE.includes(value),
+  fan_in_fan_out: isFalse,
+  bias: (value) => value === null || value === 'none',
+  modules_to_save: isEmpty,
+  trainable_token_indices: isEmpty,
+  target_parameters: isEmpty,
+  layer_replication: isEmpty,
+  megatron_config: isEmpty,
+  loftq_config: isEmpty,
+  corda_config: isEmpty,
+  lora_ga_config: isEmpty,
+  velora_config: isNull,
+  monteclora_config: isNull,
+  arrow_config: isNull,
+  kasa_config: isNull,
+  use_bdlora: isFalse,
+  use_dora: isFalse,
+  use_qalora: isFalse,
+  lora_bias: isFalse,
+  ensure_weight_tying: isFalse,
+  alora_invocation_tokens: isNull,
+  merge_weights: 'without effect',
+  enable_lora: isEmpty,
+};
+
+/** A member that is not known: what a newer PEFT writes for nothing is nothing. */
+const isNothing = (value: unknown): boolean => value === false || isEmpty(value);
+
+const positive = z.number().positive();
+const schema = z.object({
+  peft_type: z.literal('LORA'),
+  base_model_name_or_path: z.string().nullish(),
+  r: z.int().positive(),
+  lora_alpha: positive,
+  rank_pattern: dictionaryOf(z.int().positive()).nullish(),
+  alpha_pattern: dictionaryOf(positive).nullish(),
+  use_rslora: z.boolean().nullish(),
+});
+
+/** Values of modules by their names; the first that matches counts. */
+export type ModuleValues = readonly (readonly [name: RegExp, value: number])[];
+
+export interface PeftConfig {
+  readonly baseName: string;
+  readonly rank: number;
+  readonly alpha: number;
+  readonly ranks: ModuleValues;
+  readonly alphas: ModuleValues;
+  /** Scales are alpha / sqrt(rank). */
+  readonly stabilised: boolean;
+}
+
+const LARGEST_CONFIG = 1 << 20;
+/** PEFT's keys are regular expressions: of these, names of a module or its end, whose points stand for any character. */
+const NAME = /^\^?(?:[\w-]|\\?\.)+\$?$/;
+
+const isName = (key: string): boolean => NAME.test(key);
+
+const moduleValues = (values: Dictionary<number> | null | undefined): ModuleValues =>
+  Object.entries(values ?? {}).map(([key, value]) => [new RegExp(`^(?:.*\\.)?(?:${key})$`, 'u'), value]);
+
+/** @param name as layers.3.mlp.up_proj @param otherwise the value of modules that no name matches */
+export const moduleValue = (values: ModuleValues, name: string, otherwise: number): number =>
+  values.find(([pattern]) => pattern.test(`model.${name}`))?.[1] ?? otherwise;
+
+const REMEDY =
+  'Only plain LoRA is read. Make it that with PEFT, where it can (`path_initial_model_for_weight_conversion` of `save_pretrained` for ' +
+  'PiSSA, OLoRA and CorDA), or merge it into its base there and convert the model.';
+const SHOWN_CHARACTERS = 60;
+
+/** Members that make another function of the factors than s B A. */
+function refusals(value: object): string[] {
+  return Object.entries(value).flatMap(([name, member]) => {
+    const meaning = valueOf(PEFT_MEMBERS, name) ?? isNothing;
+    if (typeof meaning === 'string' || meaning(member)) return [];
+    const unknown = Object.hasOwn(PEFT_MEMBERS, name) ? '' : ', which is not known here';
+    return [`${name.slice(0, SHOWN_CHARACTERS)} is ${JSON.stringify(member).slice(0, SHOWN_CHARACTERS)}${unknown}`];
+  });
+}
+
+/** @throws IsoproError MODEL_NOT_FOUND, FILE_UNREADABLE, ADAPTER_CORRUPT naming each member that is wrong or not followed */
+export async function readPeftConfig(file: string): Promise<PeftConfig> {
+  requireFile(file, 'MODEL_NOT_FOUND');
+  const status = await stat(file);
+  if (status.size > LARGEST_CONFIG) throw new IsoproError('ADAPTER_CORRUPT', `${file} is no configuration of an adapter`);
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw unreadable(file, cause);
+  });
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new IsoproError('ADAPTER_CORRUPT', `${file} is not JSON`, { cause });
+  }
+  const parsed = schema.safeParse(value);
+  const wrong = parsed.success ? [] : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+  const others = typeof value === 'object' && value !== null ? refusals(value) : [];
+  const keys = parsed.success ? Object.keys({ ...parsed.data.rank_pattern, ...parsed.data.alpha_pattern }) : [];
+  const patterns = keys
+    .filter((key) => !isName(key))
+    .map(
+      (key) => `rank_pattern or alpha_pattern has ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}, an expression that is not followed`,
+    );
+  if (parsed.success && others.length + patterns.length === 0) {
+    const {
+      base_model_name_or_path: base,
+      r: rank,
+      lora_alpha: alpha,
+      rank_pattern: ranks,
+      alpha_pattern: alphas,
+      use_rslora: root,
+    } = parsed.data;
+    return { baseName: base ?? '', rank, alpha, ranks: moduleValues(ranks), alphas: moduleValues(alphas), stabilised: root === true };
+  }
+  throw new IsoproError(
+    'ADAPTER_CORRUPT',
+    `${file} does not describe a plain LoRA adapter: ${[...wrong, ...others, ...patterns].join('; ')}`,
+    {
+      ...(others.length + patterns.length > 0 ? { remedy: REMEDY } : {}),
+      ...(parsed.success ? {} : { cause: parsed.error }),
+    },
+  );
+}
