@@ -3,13 +3,15 @@
  *
  * The template is the model file's own; ChatML where the file has none. Text inside a message
  * never becomes a control token: a marker is put inside every control-token text that a message contains, so that after
- * rendering only the template's own control tokens are recognised; then the marker is taken out again. The plain text
+ * rendering only the template's own control tokens are recognised; then the marker is taken out again (`control-tokens.ts`). The plain text
  * between two control tokens is tokenised in one piece, as it is when a whole prompt is tokenised at once.
  */
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { ChatTemplate } from './chat-template.js';
+import { ControlTokens } from './control-tokens.js';
+import { TemplateError } from './template/failures.js';
 
 export interface ChatMessage {
   readonly role: 'system' | 'user' | 'assistant' | 'tool';
@@ -56,8 +58,8 @@ export class PromptRenderer {
   readonly rendererId: string;
   readonly #vocabulary: PromptVocabulary;
   readonly #templateText: string;
-  readonly #controlIds: ReadonlyMap<string, number>;
-  readonly #controlPattern: RegExp | null;
+  readonly #control: ControlTokens;
+  readonly #markers: readonly string[];
   #template: ChatTemplate | undefined;
 
   constructor(vocabulary: PromptVocabulary) {
@@ -66,10 +68,8 @@ export class PromptRenderer {
     this.rendererId = createHash('sha256')
       .update(canonicalJson({ renderer: RENDERER_VERSION, template: this.#templateText }))
       .digest('hex');
-    this.#controlIds = new Map(vocabulary.controlTokens.filter(({ text }) => text !== '').map(({ id, text }) => [text, id]));
-    // The longest text wins where one control token begins with another.
-    const texts = [...this.#controlIds.keys()].sort((a, b) => b.length - a.length);
-    this.#controlPattern = texts.length === 0 ? null : new RegExp(texts.map(escapeForPattern).join('|'), 'g');
+    this.#control = new ControlTokens(vocabulary.controlTokens);
+    this.#markers = MARKERS.filter((marker) => !this.#control.holds(marker) && !this.#templateText.includes(marker));
   }
 
   /** @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT */
@@ -102,7 +102,7 @@ export class PromptRenderer {
   ): Promise<Int32Array> {
     const { addBos, bos } = this.#vocabulary;
     const [filled] = this.#fill([messages], addGenerationPrompt, variables);
-    const parts = this.#parts(filled!.rendered, filled!.marker);
+    const parts = this.#control.parts(filled!.rendered, filled!.marker);
     const tokenized = await tokenizeAll(parts.filter((part) => typeof part === 'string'));
     let next = 0;
     const pieces = parts.map((part) => (typeof part === 'string' ? tokenized[next++]! : Int32Array.of(part)));
@@ -118,7 +118,7 @@ export class PromptRenderer {
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
    */
   renderTurn(before: readonly ChatMessage[], said: ChatMessage): Int32Array {
-    const reply = unusedMarker([...before, said]);
+    const reply = this.#unusedMarker([...before, said]);
     const [filled] = this.#fill([[...before, { role: 'assistant', content: reply }, said]], true);
     const { rendered, marker } = filled!;
     const parts = rendered.split(reply);
@@ -136,77 +136,62 @@ export class PromptRenderer {
     variables: TemplateVariables = {},
   ): { rendered: string; marker: string }[] {
     const given = textsOf(variables);
-    const markers = conversations.map((messages) => unusedMarker(messages, given));
-    const texts = this.#run(
-      conversations.map((messages, i) => ({
-        ...(this.#defuseAll(variables, markers[i]!) as TemplateVariables),
-        messages: messages.map(({ role, content }) => ({ role, content: this.#defuse(content, markers[i]!) })),
+    const markers = conversations.map((messages) => this.#unusedMarker(messages, given));
+    return conversations.map((messages, i) => {
+      const marker = markers[i]!;
+      const rendered = this.#run({
+        ...(this.#defuseAll(variables, marker) as TemplateVariables),
+        messages: messages.map(({ role, content }) => ({ role, content: this.#control.defused(content, marker) })),
         add_generation_prompt: addGenerationPrompt,
-        bos_token: this.#controlText(this.#vocabulary.bos),
-        eos_token: this.#controlText(this.#vocabulary.eos),
-      })),
-    );
-    return texts.map((rendered, i) => ({ rendered, marker: markers[i]! }));
+        bos_token: this.#control.textOf(this.#vocabulary.bos),
+        eos_token: this.#control.textOf(this.#vocabulary.eos),
+      });
+      return { rendered, marker };
+    });
   }
 
   #tokenize(rendered: string, marker: string): number[] {
     const ids: number[] = [];
-    for (const part of this.#parts(rendered, marker)) {
+    for (const part of this.#control.parts(rendered, marker)) {
       if (typeof part === 'number') ids.push(part);
       else for (const id of this.#vocabulary.tokenize(part)) ids.push(id);
     }
     return ids;
   }
 
-  /** Plain texts, and the ids of the control tokens between them. */
-  #parts(rendered: string, marker: string): (string | number)[] {
-    const parts: (string | number)[] = [];
-    const addPlain = (text: string): void => {
-      const plain = text.replaceAll(marker, '');
-      if (plain !== '') parts.push(plain);
-    };
-    let end = 0;
-    for (const match of this.#controlPattern === null ? [] : rendered.matchAll(this.#controlPattern)) {
-      addPlain(rendered.slice(end, match.index));
-      parts.push(this.#controlIds.get(match[0]) as number);
-      end = match.index + match[0].length;
-    }
-    addPlain(rendered.slice(end));
-    return parts;
-  }
-
-  #controlText(id: number): string {
-    return this.#vocabulary.controlTokens.find((token) => token.id === id)?.text ?? '';
-  }
-
-  #defuse(content: string, marker: string): string {
-    if (this.#controlPattern === null) return content;
-    // Repeated because taking one text apart may leave another whole.
-    for (let text = content; ; ) {
-      const next = text.replace(this.#controlPattern, (found) => {
-        const first = String.fromCodePoint(found.codePointAt(0) as number);
-        return first + marker + found.slice(first.length);
-      });
-      if (next === text) return text;
-      text = next;
-    }
-  }
-
   #defuseAll(value: Value, marker: string): Value {
-    if (typeof value === 'string') return this.#defuse(value, marker);
+    if (typeof value === 'string') return this.#control.defused(value, marker);
     if (typeof value !== 'object' || value === null) return value;
     if (Array.isArray(value)) return value.map((member: Value) => this.#defuseAll(member, marker));
     return Object.fromEntries(
-      Object.entries(value).map(([name, member]: [string, Value]) => [this.#defuse(name, marker), this.#defuseAll(member, marker)]),
+      Object.entries(value).map(([name, member]: [string, Value]) => [this.#control.defused(name, marker), this.#defuseAll(member, marker)]),
     );
   }
 
-  #run(all: readonly Record<string, unknown>[]): string[] {
+  #run(variables: Readonly<Record<string, unknown>>): string {
+    const { tooLong } = this.#control;
+    if (tooLong !== null)
+      throw new IsoproError(
+        'TEMPLATE_INVALID',
+        `the control token ${tooLong.id} has ${tooLong.text.length} characters: no message can be held apart from it`,
+      );
     try {
-      return (this.#template ??= new ChatTemplate(this.#templateText)).render(all);
+      return (this.#template ??= new ChatTemplate(this.#templateText)).render(variables);
     } catch (cause) {
-      throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${(cause as Error).message}`, { cause });
+      if (!(cause instanceof TemplateError)) throw cause;
+      throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${cause.message}`, { cause });
     }
+  }
+
+  /** @throws IsoproError INVALID_ARGUMENT */
+  #unusedMarker(messages: readonly ChatMessage[], others: readonly string[] = []): string {
+    const texts = [...messages.map(({ content }) => content), ...others];
+    const marker = this.#markers.find((candidate) => !texts.some((text) => text.includes(candidate)));
+    if (marker !== undefined) return marker;
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'the messages, with the control tokens and the chat template, use all 32 Unicode noncharacters from U+FDD0 to U+FDEF',
+    );
   }
 }
 
@@ -214,14 +199,6 @@ function textsOf(value: Value): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, member]: [string, Value]) => [name, ...textsOf(member)]);
-}
-
-/** @throws IsoproError INVALID_ARGUMENT */
-function unusedMarker(messages: readonly ChatMessage[], others: readonly string[] = []): string {
-  const texts = [...messages.map(({ content }) => content), ...others];
-  const marker = MARKERS.find((candidate) => !texts.some((text) => text.includes(candidate)));
-  if (marker !== undefined) return marker;
-  throw new IsoproError('INVALID_ARGUMENT', 'the messages use all 32 Unicode noncharacters from U+FDD0 to U+FDEF');
 }
 
 /** One list of several. */
@@ -233,8 +210,4 @@ export function joined(pieces: readonly Int32Array[]): Int32Array {
     at += piece.length;
   }
   return all;
-}
-
-function escapeForPattern(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 }
