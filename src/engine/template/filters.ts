@@ -141,6 +141,7 @@ const length: Run = (of, given, { budget }) => {
 
 function toInteger(of: Value, given: Given): Value {
   const [otherwise = 0n, base = 10n] = bound('int', ['default', 'base'], given);
+  if (of instanceof Undefined) of.fail();
   if (typeof of === 'string') {
     if (base !== 10n) throw new NotCovered('the filter "int" with a base');
     const digits = /^[+-]?\d+(?:_\d+)*$/.exec(stripSpace(of))?.[0];
@@ -323,10 +324,12 @@ const FILTERS: Readonly<Record<string, Run>> = {
   dictsort,
   first: (of, given, { budget }) => {
     bound('first', [], given);
-    return iterated(of, budget)[0] ?? new Undefined('there is no first of nothing');
+    const members = iterated(of, budget);
+    return members.length === 0 ? new Undefined('there is no first of nothing') : members[0]!;
   },
   float: (of, given) => {
     const [otherwise = 0] = bound('float', ['default'], given);
+    if (of instanceof Undefined) of.fail();
     if (typeof of === 'string') return floatOf(of) ?? otherwise;
     const number = numeric(of);
     return number === null ? otherwise : Number(number);
@@ -351,7 +354,8 @@ const FILTERS: Readonly<Record<string, Run>> = {
   last: (of, given, { budget }) => {
     bound('last', [], given);
     if (of instanceof Items && of.kind === 'generator') throw new TemplateError('a generator has no last member');
-    return iterated(of, budget).at(-1) ?? new Undefined('there is no last of nothing');
+    const members = iterated(of, budget);
+    return members.length === 0 ? new Undefined('there is no last of nothing') : members.at(-1)!;
   },
   length,
   list: (of, given, { budget }) => {

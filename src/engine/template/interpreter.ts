@@ -197,9 +197,9 @@ export class Interpreter implements Runner {
       case 'depth0':
         return BigInt(depth);
       case 'previtem':
-        return members[at - 1] ?? new Undefined('there is no previous item');
+        return at === 0 ? new Undefined('there is no previous item') : members[at - 1]!;
       case 'nextitem':
-        return members[at + 1] ?? new Undefined('there is no next item');
+        return at === length - 1 ? new Undefined('there is no next item') : members[at + 1]!;
       default:
         return undefined;
     }
@@ -221,8 +221,11 @@ export class Interpreter implements Runner {
       for (const [i, parameter] of parameters.entries())
         inner.set(
           parameter.name,
-          values[i] ??
-            (parameter.fallback === null ? new Undefined(`parameter '${parameter.name}' was not provided`) : this.#value(parameter.fallback, inner)),
+          values[i] !== undefined
+            ? values[i]
+            : parameter.fallback === null
+              ? new Undefined(`parameter '${parameter.name}' was not provided`)
+              : this.#value(parameter.fallback, inner),
         );
       return this.#captured(() => this.#statements(body, inner));
     });
@@ -346,7 +349,7 @@ export class Interpreter implements Runner {
     const own = this.#member(value, name);
     if (own !== undefined) return own;
     const item = value instanceof Dict ? value.get(name) : undefined;
-    return item ?? new Undefined(`'${typeName(value)} object' has no attribute '${name}'`);
+    return item !== undefined ? item : new Undefined(`'${typeName(value)} object' has no attribute '${name}'`);
   }
 
   /** `value[at]`: a key before a method. */

@@ -345,7 +345,8 @@ const DICT_METHODS: Readonly<Record<string, Method<Dict>>> = {
   },
   get: (of, given) => {
     const [key = null, fallback = null] = bound('get', ['key', 'default'], given);
-    return of.get(key) ?? fallback;
+    const value = of.get(key);
+    return value === undefined ? fallback : value;
   },
   items: view('dict_items', (of) => of.entries().map((entry) => tuple(...entry))),
   keys: view('dict_keys', (of) => of.keys()),
