@@ -3,6 +3,7 @@
  * and `generation`. It is code from a file. What it may cost is bounded (`template/budget.ts`), so that it needs no thread and no clock.
  */
 import { Budget } from './template/budget.js';
+import { isCorrected } from './template/corrections.js';
 import { uncovered } from './template/coverage.js';
 import { TemplateLimit } from './template/failures.js';
 import { globals } from './template/globals.js';
@@ -11,16 +12,23 @@ import { parse } from './template/parser.js';
 import type { Statement } from './template/syntax.js';
 
 export class ChatTemplate {
+  readonly #text: string;
   readonly #body: readonly Statement[];
 
   /** @throws TemplateError where it is no template */
   constructor(text: string) {
+    this.#text = text;
     this.#body = bounded(() => parse(text));
   }
 
   /** What a rendering that reaches it is refused for. */
   get uncovered(): readonly string[] {
     return uncovered(this.#body);
+  }
+
+  /** Whether it was rendered otherwise before (`template/corrections.ts`). */
+  get isCorrected(): boolean {
+    return isCorrected(this.#text, this.#body);
   }
 
   /** @throws TemplateError as the template, or where it takes too much */

@@ -43,8 +43,11 @@ export interface PromptVocabulary {
   tokenize(text: string): Int32Array;
 }
 
-/** Changes whenever the same template and messages could give other token ids than before. */
-const RENDERER_VERSION = 'isopro-1/jinja-0.5.11';
+/**
+ * Changes whenever the same template and messages could give other token ids than before. A template that is rendered as it was keeps the id
+ * of then, so that what was trained on its prompts is served and judged.
+ */
+const RENDERER_VERSION = { before: 'isopro-1/jinja-0.5.11', corrected: 'isopro-2/jinja2-3.1' } as const;
 
 const CHATML = `{% for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>
@@ -60,14 +63,14 @@ export class PromptRenderer {
   readonly #templateText: string;
   readonly #control: ControlTokens;
   readonly #markers: readonly string[];
-  #template: ChatTemplate | undefined;
+  readonly #template: ChatTemplate | TemplateError;
 
   constructor(vocabulary: PromptVocabulary) {
     this.#vocabulary = vocabulary;
     this.#templateText = vocabulary.chatTemplate === '' ? CHATML : vocabulary.chatTemplate;
-    this.rendererId = createHash('sha256')
-      .update(canonicalJson({ renderer: RENDERER_VERSION, template: this.#templateText }))
-      .digest('hex');
+    this.#template = parsed(this.#templateText);
+    const isCorrected = this.#template instanceof ChatTemplate && this.#template.isCorrected;
+    this.rendererId = rendererId(this.#templateText, isCorrected ? 'corrected' : 'before');
     this.#control = new ControlTokens(vocabulary.controlTokens);
     this.#markers = MARKERS.filter((marker) => !this.#control.holds(marker) && !this.#templateText.includes(marker));
   }
@@ -176,7 +179,8 @@ export class PromptRenderer {
         `the control token ${tooLong.id} has ${tooLong.text.length} characters: no message can be held apart from it`,
       );
     try {
-      return (this.#template ??= new ChatTemplate(this.#templateText)).render(variables);
+      if (this.#template instanceof TemplateError) throw this.#template;
+      return this.#template.render(variables);
     } catch (cause) {
       if (!(cause instanceof TemplateError)) throw cause;
       throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${cause.message}`, { cause });
@@ -192,6 +196,21 @@ export class PromptRenderer {
       'INVALID_ARGUMENT',
       'the messages, with the control tokens and the chat template, use all 32 Unicode noncharacters from U+FDD0 to U+FDEF',
     );
+  }
+}
+
+const rendererId = (template: string, version: keyof typeof RENDERER_VERSION): string =>
+  createHash('sha256')
+    .update(canonicalJson({ renderer: RENDERER_VERSION[version], template }))
+    .digest('hex');
+
+/** Why it is no template is told where it is to be rendered: token ids and texts need none. */
+function parsed(template: string): ChatTemplate | TemplateError {
+  try {
+    return new ChatTemplate(template);
+  } catch (error) {
+    if (error instanceof TemplateError) return error;
+    throw error;
   }
 }
 
