@@ -173,19 +173,9 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
     throw thrown.error;
   }
   const given = typed(() => native.info());
-  const textOf = (id: number): string => typed(() => native.detokenize(Int32Array.of(id), true));
-  const info = { ...given, eot: endOfTurn(given, textOf), ends: [...given.ends] }; // a list, which JSON writes as one
+  const info = { ...given, ends: [...given.ends] }; // a list, which JSON writes as one
   const cells = contextTokens ?? Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
   return new Model(addon, native, path, info, cells);
-}
-
-/**
- * What the template writes after a reply. llama.cpp takes some token with one of the usual names, and that may be one which the template
- * never writes: of SmolLM2, whose turns end with eos, it is <|endoftext|>.
- */
-function endOfTurn({ chatTemplate, eos, eot }: NativeModelInfo, textOf: (id: number) => string): number {
-  const isWritten = (id: number): boolean => id >= 0 && textOf(id) !== '' && chatTemplate.includes(textOf(id));
-  return !isWritten(eot) && isWritten(eos) ? eos : eot;
 }
 
 export class Model {
@@ -207,7 +197,6 @@ export class Model {
     this.#addon = addon;
     this.#native = native;
     this.path = path;
-    this.info = info;
     this.contextTokens = contextTokens;
     const controlTokens = typed(() => native.controlTokens());
     this.infillTokens = infillTokens(controlTokens);
@@ -220,6 +209,8 @@ export class Model {
       addBos: info.addBos,
       tokenize: (text) => native.tokenize(text, false),
     });
+    // llama.cpp takes some token with one of the usual names, and that may be one which the template never writes
+    this.info = { ...info, eot: this.#renderer.endOfReply() ?? (info.eos >= 0 ? info.eos : info.eot) };
   }
 
   /** SHA-256 of the model file, in hexadecimal; computed once, on first use. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */

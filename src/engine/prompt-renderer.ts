@@ -132,6 +132,37 @@ export class PromptRenderer {
     return Int32Array.from(ids.slice(end + 1));
   }
 
+  /**
+   * What the template writes after a reply: the first control token behind it where it is the last thing said, else where the user goes on.
+   * null: it writes none, or cannot be rendered.
+   */
+  endOfReply(): number | null {
+    const reply = this.#markers[0];
+    if (reply === undefined) return null;
+    const asked: ChatMessage[] = [
+      { role: 'user', content: 'a' },
+      { role: 'assistant', content: reply },
+    ];
+    for (const conversation of [asked, [...asked, { role: 'user', content: 'a' } as const]]) {
+      const end = this.#tokenBehind(reply, conversation);
+      if (end !== null) return end;
+    }
+    return null;
+  }
+
+  #tokenBehind(reply: string, conversation: readonly ChatMessage[]): number | null {
+    try {
+      const [filled] = this.#fill([conversation], false);
+      const { rendered, marker } = filled!;
+      const at = rendered.lastIndexOf(reply);
+      const parts = at < 0 ? [] : this.#control.parts(rendered.slice(at + reply.length), marker);
+      return parts.find((part) => typeof part === 'number') ?? null;
+    } catch (error) {
+      if (error instanceof IsoproError) return null; // is told where a prompt is rendered
+      throw error;
+    }
+  }
+
   /** The template's texts, each with a marker inside whatever in messages and variables reads like a control token. */
   #fill(
     conversations: readonly (readonly ChatMessage[])[],
