@@ -231,6 +231,11 @@ export class Model {
     return this.#renderer.rendererId;
   }
 
+  /** @internal Whether the chat template writes a system message, and does not refuse it or leave it out. */
+  get takesSystem(): boolean {
+    return this.#renderer.takesSystem;
+  }
+
   /** @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT */
   renderChat(messages: readonly ChatMessage[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
     const valid = checked(chatMessages, messages, 'messages');

@@ -64,6 +64,7 @@ export class PromptRenderer {
   readonly #control: ControlTokens;
   readonly #markers: readonly string[];
   readonly #template: ChatTemplate | TemplateError;
+  #takesSystem: boolean | undefined;
 
   constructor(vocabulary: PromptVocabulary) {
     this.#vocabulary = vocabulary;
@@ -132,9 +133,27 @@ export class PromptRenderer {
     return Int32Array.from(ids.slice(end + 1));
   }
 
+  /** The control tokens that a text names, each once. */
+  controlTokensIn(text: string): string[] {
+    const parts = this.#control.parts(text, '');
+    return [...new Set(parts.filter((part) => typeof part === 'number'))].map((id) => this.#control.textOf(id));
+  }
+
+  /** Whether the template writes a system message, and does not refuse it or leave it out. */
+  get takesSystem(): boolean {
+    return (this.#takesSystem ??= this.#writesSystem());
+  }
+
+  #writesSystem(): boolean {
+    const [told] = this.#markers;
+    if (told === undefined) return true;
+    const user: ChatMessage = { role: 'user', content: 'a' };
+    return this.#written([{ role: 'system', content: told }, user])?.rendered.includes(told) ?? false;
+  }
+
   /**
-   * What the template writes after a reply: the first control token behind it where it is the last thing said, else where the user goes on.
-   * null: it writes none, or cannot be rendered.
+   * What the template writes after a reply: the first control token behind it where it is the last thing said; else the one behind it where the
+   * user goes on, if that ends replies. null: it writes none, or cannot be rendered.
    */
   endOfReply(): number | null {
     const reply = this.#markers[0];
@@ -143,20 +162,24 @@ export class PromptRenderer {
       { role: 'user', content: 'a' },
       { role: 'assistant', content: reply },
     ];
-    for (const conversation of [asked, [...asked, { role: 'user', content: 'a' } as const]]) {
-      const end = this.#tokenBehind(reply, conversation);
-      if (end !== null) return end;
-    }
-    return null;
+    // where it is not the last thing said, what begins the next message comes right behind it too
+    const goesOn = this.#tokenBehind(reply, [...asked, { role: 'user', content: 'a' }]);
+    return this.#tokenBehind(reply, asked) ?? (goesOn !== null && this.#vocabulary.ends.includes(goesOn) ? goesOn : null);
   }
 
   #tokenBehind(reply: string, conversation: readonly ChatMessage[]): number | null {
+    const written = this.#written(conversation);
+    if (written === null) return null;
+    const { rendered, marker } = written;
+    const at = rendered.lastIndexOf(reply);
+    const parts = at < 0 ? [] : this.#control.parts(rendered.slice(at + reply.length), marker);
+    return parts.find((part) => typeof part === 'number') ?? null;
+  }
+
+  /** null: it cannot be rendered. */
+  #written(conversation: readonly ChatMessage[]): { rendered: string; marker: string } | null {
     try {
-      const [filled] = this.#fill([conversation], false);
-      const { rendered, marker } = filled!;
-      const at = rendered.lastIndexOf(reply);
-      const parts = at < 0 ? [] : this.#control.parts(rendered.slice(at + reply.length), marker);
-      return parts.find((part) => typeof part === 'number') ?? null;
+      return this.#fill([conversation], false)[0]!;
     } catch (error) {
       if (error instanceof IsoproError) return null; // is told where a prompt is rendered
       throw error;

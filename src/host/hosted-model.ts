@@ -105,6 +105,11 @@ export class HostedModel {
     return this.#loaded().model.rendererId;
   }
 
+  /** As Model.takesSystem. */
+  get takesSystem(): boolean {
+    return this.#loaded().model.takesSystem;
+  }
+
   /** As Model.infillTokens. */
   get infillTokens(): Model['infillTokens'] {
     return this.#loaded().model.infillTokens;
