@@ -53,13 +53,24 @@ export class ControlTokens {
   }
 
   /** The longest token that stands there. One of a single character stands nowhere before a marker. */
-  #longestAt(text: string, at: number, marker: string): { id: number; end: number } | null {
+  #longestAt(text: string, at: number, marker: string | null): { id: number; end: number } | null {
     const single = at + String.fromCodePoint(text.codePointAt(at)!).length;
     let found: { id: number; end: number } | null = null;
     let node = this.#root.next.get(text.charCodeAt(at));
     for (let end = at + 1; node !== undefined; node = node.next.get(text.charCodeAt(end++)))
-      if (node.id !== null && !(end === single && text.startsWith(marker, end))) found = { id: node.id, end };
+      if (node.id !== null && !(end === single && marker !== null && text.startsWith(marker, end))) found = { id: node.id, end };
     return found;
+  }
+
+  /** Those that a text names, each once. */
+  namedIn(text: string): string[] {
+    const found = new Set<string>();
+    for (let at = 0; at < text.length; ) {
+      const token = this.#longestAt(text, at, null);
+      if (token !== null) found.add(text.slice(at, token.end));
+      at = token?.end ?? at + 1;
+    }
+    return [...found];
   }
 
   /** With a marker in, or behind, each text that reads like a token; overlapping ones too. */

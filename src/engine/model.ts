@@ -188,6 +188,8 @@ export class Model {
   readonly #addon: Addon;
   readonly #native: NativeModel;
   readonly #renderer: PromptRenderer;
+  /** What llama.cpp takes for the end of a turn. */
+  readonly #eotOfFile: number;
   #adapter: Adapter | null = null;
   #hash: Promise<string> | undefined;
   #disposal: Promise<void> | undefined;
@@ -210,6 +212,7 @@ export class Model {
       tokenize: (text) => native.tokenize(text, false),
     });
     // llama.cpp takes some token with one of the usual names, and that may be one which the template never writes
+    this.#eotOfFile = info.eot;
     this.info = { ...info, eot: this.#renderer.endOfReply() ?? (info.eos >= 0 ? info.eos : info.eot) };
   }
 
@@ -229,6 +232,32 @@ export class Model {
   /** Identifies the prompt template and its renderer. */
   get rendererId(): string {
     return this.#renderer.rendererId;
+  }
+
+  /** The id that the template had before the renderer was corrected; null where it has that one still. */
+  get formerRendererId(): string | null {
+    return this.#renderer.formerId;
+  }
+
+  /** The token that ends an answer: what the renderer writes after a reply, or the end of a text where it writes none. */
+  get endOfAnswer(): number {
+    const { eot, eos } = this.info;
+    return eot >= 0 ? eot : eos;
+  }
+
+  /**
+   * The token that ended an answer until it was the one that the renderer writes: a guess between the two that the file names. Trainings that
+   * were interrupted then have learned it.
+   */
+  get formerEndOfAnswer(): number {
+    const { chatTemplate, eos } = this.info;
+    const eot = this.#eotOfFile;
+    const isWritten = (id: number): boolean => {
+      const text = id < 0 ? '' : this.detokenize(Int32Array.of(id), { withControl: true });
+      return text !== '' && chatTemplate.includes(text);
+    };
+    const end = !isWritten(eot) && isWritten(eos) ? eos : eot;
+    return end >= 0 ? end : eos;
   }
 
   /** @internal Whether the chat template writes a system message, and does not refuse it or leave it out. */

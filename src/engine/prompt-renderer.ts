@@ -135,8 +135,18 @@ export class PromptRenderer {
 
   /** The control tokens that a text names, each once. */
   controlTokensIn(text: string): string[] {
-    const parts = this.#control.parts(text, '');
-    return [...new Set(parts.filter((part) => typeof part === 'number'))].map((id) => this.#control.textOf(id));
+    return this.#control.namedIn(text);
+  }
+
+  /** What of the template is not covered: a prompt that reaches it is refused. */
+  get uncovered(): readonly string[] {
+    return this.#template instanceof ChatTemplate ? this.#template.uncovered : [];
+  }
+
+  /** Whether another id was the template's before the renderer was corrected, and which. */
+  get formerId(): string | null {
+    const former = rendererId(this.#templateText, 'before');
+    return former === this.rendererId ? null : former;
   }
 
   /** Whether the template writes a system message, and does not refuse it or leave it out. */

@@ -9,8 +9,10 @@ export type Chat = {
   readonly template: 'own' | 'none' | 'invalid';
   /** Why it cannot be rendered. */
   readonly problem: string | null;
-  /** Whether it takes a system message. */
+  /** Whether it writes a system message, and does not refuse it or leave it out. */
   readonly system: boolean;
+  /** Filters, tests, methods, functions and statements of the template that are not supported: a prompt that reaches one is refused. */
+  readonly notCovered: readonly string[];
   /** Token ids that the file names as an answer's end. */
   readonly ends: readonly number[];
 };
@@ -29,10 +31,11 @@ const RANK = 16;
 const BYTES_PER_PARAMETER = 16;
 const ADAPTED = /^blk\.\d+\.(attn_(q|k|v|output)|ffn_(gate|up|down))\.weight$/;
 
-function renders(chatTemplate: string, messages: readonly ChatMessage[]): string | null {
+/** Why it renders no question; null where it does. */
+function problemOf(renderer: PromptRenderer): string | null {
+  const question: ChatMessage = { role: 'user', content: 'Name three rivers.' };
   try {
-    const vocabulary = { chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() };
-    new PromptRenderer(vocabulary).render(messages, true);
+    renderer.render([question], true);
     return null;
   } catch (error) {
     if (error instanceof IsoproError) return error.message;
@@ -42,8 +45,16 @@ function renders(chatTemplate: string, messages: readonly ChatMessage[]): string
 
 function chatOf({ metadata }: ModelInspection): Chat {
   const template = metadata['tokenizer.chat_template'] ?? '';
-  const question: ChatMessage = { role: 'user', content: 'Name three rivers.' };
-  const problem = renders(template, [question]);
+  const renderer = new PromptRenderer({
+    chatTemplate: template,
+    controlTokens: [],
+    bos: -1,
+    eos: -1,
+    ends: [],
+    addBos: false,
+    tokenize: () => new Int32Array(),
+  });
+  const problem = problemOf(renderer);
   const ids = ['eos', 'eot'].flatMap((name) => {
     const id = Number(metadata[`tokenizer.ggml.${name}_token_id`] ?? NaN);
     return Number.isInteger(id) ? [id] : [];
@@ -51,7 +62,8 @@ function chatOf({ metadata }: ModelInspection): Chat {
   return {
     template: template === '' ? 'none' : problem === null ? 'own' : 'invalid',
     problem,
-    system: problem === null && renders(template, [{ role: 'system', content: 'Be brief.' }, question]) === null,
+    system: problem === null && renderer.takesSystem,
+    notCovered: renderer.uncovered,
     ends: [...new Set(ids)],
   };
 }
@@ -74,6 +86,11 @@ export function suitability(inspection: ModelInspection, memory: MemoryEstimate 
       );
     if (chat.template === 'invalid')
       cautions.push(`messages: the chat template cannot be rendered (${chat.problem}); token ids and --raw work`);
+    if (chat.notCovered.length > 0) {
+      const [first, ...others] = chat.notCovered;
+      const all = [first, ...others.slice(0, 9)].join(', ');
+      cautions.push(`messages: the chat template uses ${all}: not supported, and a prompt that reaches it is refused`);
+    }
     if (chat.template === 'own' && !chat.system) cautions.push('system messages: the chat template takes none; put them into the question');
     if (chat.ends.length === 0) cautions.push('ends: the file names no end token, so that an answer may only end at the limit of tokens');
     if (memory !== null && memory.totalBytes > available)

@@ -105,6 +105,11 @@ export class HostedModel {
     return this.#loaded().model.rendererId;
   }
 
+  /** As Model.formerRendererId. */
+  get formerRendererId(): string | null {
+    return this.#loaded().model.formerRendererId;
+  }
+
   /** As Model.takesSystem. */
   get takesSystem(): boolean {
     return this.#loaded().model.takesSystem;
