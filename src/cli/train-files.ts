@@ -93,8 +93,12 @@ export class TrainFiles {
     const wasRendered = before?.[RENDERER] ?? formerRendererId ?? rendererId;
     const ended = before?.[END_OF_ANSWER] ?? formerEndOfAnswer;
     const differing = [
-      ...(wasRendered === rendererId ? [] : ["the model's chat template is rendered otherwise since the renderer was corrected: prompts are other ones"]),
-      ...(ended === endOfAnswer ? [] : [`an answer ends with the token ${endOfAnswer}, which the renderer writes after a reply, and ended with ${ended}`]),
+      ...(wasRendered === rendererId
+        ? []
+        : ["the model's chat template is rendered otherwise since the renderer was corrected: prompts are other ones"]),
+      ...(ended === endOfAnswer
+        ? []
+        : [`an answer ends with the token ${endOfAnswer}, which the renderer writes after a reply, and ended with ${ended}`]),
     ];
     if (differing.length === 0) return;
     throw new IsoproError('INVALID_ARGUMENT', `--resume: ${this.state} was begun by another version: ${differing.join('; ')}`, {

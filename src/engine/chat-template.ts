@@ -62,4 +62,3 @@ function bounded<T>(compute: () => T): T {
     throw error;
   }
 }
-

@@ -231,7 +231,10 @@ export class PromptRenderer {
     if (typeof value !== 'object' || value === null) return value;
     if (Array.isArray(value)) return value.map((member: Value) => this.#defuseAll(member, marker));
     return Object.fromEntries(
-      Object.entries(value).map(([name, member]: [string, Value]) => [this.#control.defused(name, marker), this.#defuseAll(member, marker)]),
+      Object.entries(value).map(([name, member]: [string, Value]) => [
+        this.#control.defused(name, marker),
+        this.#defuseAll(member, marker),
+      ]),
     );
   }
 

@@ -11,8 +11,6 @@ export type Chat = {
   readonly problem: string | null;
   /** Whether it writes a system message, and does not refuse it or leave it out. */
   readonly system: boolean;
-  /** Filters, tests, methods, functions and statements of the template that are not supported: a prompt that reaches one is refused. */
-  readonly notCovered: readonly string[];
   /** Token ids that the file names as an answer's end. */
   readonly ends: readonly number[];
 };
@@ -29,6 +27,8 @@ export interface Suitability {
 const RANK = 16;
 /** Weight, gradient and two moments in f32. */
 const BYTES_PER_PARAMETER = 16;
+/** Of what a template uses and is not supported. */
+const MOST_NAMED = 10;
 const ADAPTED = /^blk\.\d+\.(attn_(q|k|v|output)|ffn_(gate|up|down))\.weight$/;
 
 /** Why it renders no question; null where it does. */
@@ -43,17 +43,11 @@ function problemOf(renderer: PromptRenderer): string | null {
   }
 }
 
-function chatOf({ metadata }: ModelInspection): Chat {
-  const template = metadata['tokenizer.chat_template'] ?? '';
-  const renderer = new PromptRenderer({
-    chatTemplate: template,
-    controlTokens: [],
-    bos: -1,
-    eos: -1,
-    ends: [],
-    addBos: false,
-    tokenize: () => new Int32Array(),
-  });
+/** Of a template alone: the vocabulary has no part in whether it can be rendered. */
+const rendererOf = (chatTemplate: string): PromptRenderer =>
+  new PromptRenderer({ chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() });
+
+function chatOf({ metadata }: ModelInspection, template: string, renderer: PromptRenderer): Chat {
   const problem = problemOf(renderer);
   const ids = ['eos', 'eot'].flatMap((name) => {
     const id = Number(metadata[`tokenizer.ggml.${name}_token_id`] ?? NaN);
@@ -63,7 +57,6 @@ function chatOf({ metadata }: ModelInspection): Chat {
     template: template === '' ? 'none' : problem === null ? 'own' : 'invalid',
     problem,
     system: problem === null && renderer.takesSystem,
-    notCovered: renderer.uncovered,
     ends: [...new Set(ids)],
   };
 }
@@ -71,7 +64,9 @@ function chatOf({ metadata }: ModelInspection): Chat {
 /** @param available bytes of memory that could be had */
 export function suitability(inspection: ModelInspection, memory: MemoryEstimate | null, available: number): Suitability {
   const { tensors, problem, trainingProblem } = inspection;
-  const chat = chatOf(inspection);
+  const template = inspection.metadata['tokenizer.chat_template'] ?? '';
+  const renderer = rendererOf(template);
+  const chat = chatOf(inspection, template, renderer);
   const parameters = tensors
     .filter(({ name }) => ADAPTED.test(name))
     .reduce((sum, { dimensions: [inputs = 0, outputs = 0] }) => sum + RANK * (inputs + outputs), 0);
@@ -86,10 +81,9 @@ export function suitability(inspection: ModelInspection, memory: MemoryEstimate 
       );
     if (chat.template === 'invalid')
       cautions.push(`messages: the chat template cannot be rendered (${chat.problem}); token ids and --raw work`);
-    if (chat.notCovered.length > 0) {
-      const [first, ...others] = chat.notCovered;
-      const all = [first, ...others.slice(0, 9)].join(', ');
-      cautions.push(`messages: the chat template uses ${all}: not supported, and a prompt that reaches it is refused`);
+    if (renderer.uncovered.length > 0) {
+      const named = renderer.uncovered.slice(0, MOST_NAMED).join(', ');
+      cautions.push(`messages: the chat template uses ${named}: a prompt that reaches what is not supported is refused`);
     }
     if (chat.template === 'own' && !chat.system) cautions.push('system messages: the chat template takes none; put them into the question');
     if (chat.ends.length === 0) cautions.push('ends: the file names no end token, so that an answer may only end at the limit of tokens');

@@ -24,13 +24,13 @@ interface Models {
   readonly conversations: readonly Readonly<Record<string, unknown>>[];
   readonly cases: readonly { readonly name: string; readonly template: string; readonly before: readonly (string | null)[] }[];
 }
-const read = <Content>(name: string): Content =>
-  JSON.parse(readFileSync(new URL(`./jinja2/${name}`, import.meta.url), 'utf8')) as Content;
+const read = <Content>(name: string): Content => JSON.parse(readFileSync(new URL(`./jinja2/${name}`, import.meta.url), 'utf8')) as Content;
 const table = read<Table>('table.json');
 const models = read<Models>('models.json');
 
 const rendererId = (chatTemplate: string): string =>
-  new PromptRenderer({ chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() }).rendererId;
+  new PromptRenderer({ chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() })
+    .rendererId;
 const render = (template: string, variables: Readonly<Record<string, unknown>> = table.variables): string =>
   new ChatTemplate(template).render(variables);
 const failure = (template: string, variables?: Readonly<Record<string, unknown>>): string => {
@@ -85,7 +85,11 @@ describe('the id of a template', () => {
 
   test('is another one wherever a text of the table is, but where that hangs on variables that no training had', () => {
     const given = new Set(['messages', 'bos_token', 'eos_token', 'add_generation_prompt']);
-    const others = new RegExp(`\\b(${Object.keys(table.variables).filter((name) => !given.has(name)).join('|')})\\b(?!\\()`);
+    const others = new RegExp(
+      `\\b(${Object.keys(table.variables)
+        .filter((name) => !given.has(name))
+        .join('|')})\\b(?!\\()`,
+    );
     for (const { template, text, before } of table.cases) {
       if (text === undefined || before === null || text === before || others.test(template)) continue;
       if (/-0\.0 \| tojson|\\x85|2 \*\* 100|indent\(first/.test(JSON.stringify(template))) continue; // as `corrections.ts` says, or as rare
@@ -112,7 +116,7 @@ describe('the id of a template', () => {
     "{% for m in messages %}{{ m.role == 'user' }}{{ m.content }}{% endfor %}",
     '{{ messages }}',
     '{% for m in messages %}{% if loop.first %}{% set x = m.content %}{% endif %}{{ x }}{% endfor %}',
-    "{% set x = none %}{{ x ~ messages[0].content }}",
+    '{% set x = none %}{{ x ~ messages[0].content }}',
     '  {% for m in messages %}{{ m.content }}{% endfor %}',
   ])('is another one where something did: %j', (template) => {
     expect(new ChatTemplate(template).isCorrected).toBe(true);
@@ -154,10 +158,16 @@ describe('what it may cost', () => {
     ['a list that doubles', `{% set ns = namespace(x=[1]) %}${DOUBLE.replace('DOUBLED', 'ns.x + ns.x')}`],
     ['a list of itself twice, as text', `{% set ns = namespace(x=[]) %}${DOUBLE.replace('DOUBLED', '[ns.x, ns.x]')}{{ ns.x }}`],
     ['a list of itself twice, as JSON', `{% set ns = namespace(x=[]) %}${DOUBLE.replace('DOUBLED', '[ns.x, ns.x]')}{{ ns.x | tojson }}`],
-    ['a list of itself twice, compared', `{% set ns = namespace(x=[], y=[]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}`],
+    [
+      'a list of itself twice, compared',
+      `{% set ns = namespace(x=[], y=[]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}`,
+    ],
     ['a replacement that doubles', `{% set ns = namespace(x='a') %}${DOUBLE.replace('DOUBLED', "ns.x.replace('a', 'aa')")}`],
     ['a join that doubles', `{% set ns = namespace(x='a') %}${DOUBLE.replace('DOUBLED', 'ns.x.join([ns.x, ns.x, ns.x])')}`],
-    ['a block that doubles', `{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}`],
+    [
+      'a block that doubles',
+      `{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x %}{{ ns.x }}{{ ns.x }}{% endset %}{% endfor %}`,
+    ],
     ['a text times a number', "{{ 'ab' * 1000000000 }}"],
     ['a list times a number', '{{ [1] * 10 ** 12 }}'],
     ['powers', '{{ 9 ** 99999 }}'],
@@ -181,7 +191,10 @@ describe('what it may cost', () => {
     ['conditions in conditions', '{% if 1 %}'.repeat(50_000) + '{% endif %}'.repeat(50_000)],
     ['many members', `{{ a${'.b'.repeat(100_000)} }}`],
     ['a template of megabytes', 'x'.repeat(3_000_000)],
-    ['a list that holds one deeper at each step', '{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}'],
+    [
+      'a list that holds one deeper at each step',
+      '{% set ns = namespace(x=[]) %}{% for i in range(99999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}',
+    ],
     ['a search for half of a text in the whole', "{% set a = 'a' * 4000000 %}{{ (a ~ 'b') in a }}{{ a.count('a' * 2000000 ~ 'b') }}"],
   ])('%s ends with an error, and soon', (_, template) => {
     const began = performance.now();
@@ -190,7 +203,10 @@ describe('what it may cost', () => {
   });
 
   test('what a megabyte of messages needs is there', () => {
-    const messages = Array.from({ length: 2000 }, (_, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content: `${i} ${'wörd '.repeat(400)}` }));
+    const messages = Array.from({ length: 2000 }, (_, i) => ({
+      role: i % 2 === 0 ? 'user' : 'assistant',
+      content: `${i} ${'wörd '.repeat(400)}`,
+    }));
     const template =
       "{% set ns = namespace(out='') %}{% for m in messages %}{% set ns.out = ns.out ~ '<' ~ m.role ~ '>' ~ (m.content | trim).replace('wörd', 'word') %}{% endfor %}{{ ns.out }}";
     expect(render(template, { messages }).length).toBeGreaterThan(4_000_000);
@@ -198,7 +214,40 @@ describe('what it may cost', () => {
 
   test('whatever a template is made of, it renders or ends with an error of its own', () => {
     const rng = new Random(35n);
-    const pieces = ['{{', '}}', '{%', '%}', ' for ', ' in ', 'x', '[1,2]', ' if ', ' endif ', ' endfor ', '|', 'upper', '(', ')', "'a'", '-', '\n', '~', '.', 'is', ' not ', '{#', '#}', '%', '1', 'set x=', ' else ', 'a\\', '"', '\r\n', 'range(3)'];
+    const pieces = [
+      '{{',
+      '}}',
+      '{%',
+      '%}',
+      ' for ',
+      ' in ',
+      'x',
+      '[1,2]',
+      ' if ',
+      ' endif ',
+      ' endfor ',
+      '|',
+      'upper',
+      '(',
+      ')',
+      "'a'",
+      '-',
+      '\n',
+      '~',
+      '.',
+      'is',
+      ' not ',
+      '{#',
+      '#}',
+      '%',
+      '1',
+      'set x=',
+      ' else ',
+      'a\\',
+      '"',
+      '\r\n',
+      'range(3)',
+    ];
     for (let i = 0; i < 3000; i++) {
       const template = Array.from({ length: 1 + rng.nextInteger(0, 14) }, () => pieces[rng.nextInteger(0, pieces.length - 1)]!).join('');
       expect([template, failure(template)]).toEqual([template, expect.stringMatching(/^(no error|Template|NotCovered)/)]);

@@ -111,7 +111,7 @@ describe('the prompt renderer', () => {
     ['{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}', true],
     ["{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}{{ messages[0].content }}", false],
     ["{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}", false],
-    ["{{ messages[0].content | trim }}{% for m in messages[1:] %}{{ m.content }}{% endfor %}", true],
+    ['{{ messages[0].content | trim }}{% for m in messages[1:] %}{{ m.content }}{% endfor %}', true],
     ['', true],
   ])('whether a template writes a system message: %j', (chatTemplate, takesSystem) => {
     expect(new PromptRenderer(vocabulary({ chatTemplate })).takesSystem).toBe(takesSystem);

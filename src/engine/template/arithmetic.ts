@@ -129,7 +129,8 @@ export function itemOf(members: readonly Value[] | string, at: bigint): Value | 
 /** `value[from:to:step]`. @throws TemplateError */
 export function slice(value: Value, [from, to, step]: readonly (Value | null)[], budget: Budget): Value {
   if (value instanceof Undefined) value.fail();
-  const isSequence = typeof value === 'string' || Array.isArray(value) || (value instanceof Items && (value.kind === 'tuple' || value.kind === 'range'));
+  const isSequence =
+    typeof value === 'string' || Array.isArray(value) || (value instanceof Items && (value.kind === 'tuple' || value.kind === 'range'));
   if (!isSequence) throw new TemplateError(`${typeName(value)} has no slices`);
   if (typeof value === 'string') budget.read(value.length);
   const list = typeof value === 'string' ? (isWide(value) ? characters(value) : value) : value instanceof Items ? value.members : value;

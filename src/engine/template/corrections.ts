@@ -13,7 +13,21 @@ type Node = Statement | Expression;
 
 /** Written otherwise: `True` was `true`, None was nothing, and lists were JSON. */
 const WRITTEN_OTHERWISE: ReadonlySet<Kind> = new Set(['truth', 'none', 'list', 'dict', 'message', 'messages']);
-const TEXT_FILTERS = new Set(['trim', 'upper', 'lower', 'capitalize', 'title', 'replace', 'join', 'tojson', 'indent', 'string', 'format', 'safe', 'center']);
+const TEXT_FILTERS = new Set([
+  'trim',
+  'upper',
+  'lower',
+  'capitalize',
+  'title',
+  'replace',
+  'join',
+  'tojson',
+  'indent',
+  'string',
+  'format',
+  'safe',
+  'center',
+]);
 const TEXT_METHODS = new Set(['strip', 'lstrip', 'rstrip', 'upper', 'lower', 'title', 'capitalize', 'replace', 'join']);
 const LIST_FILTERS = new Set(['list', 'sort', 'dictsort', 'unique', 'map', 'select', 'selectattr', 'reject', 'rejectattr', 'items']);
 const LIST_METHODS = new Set(['split', 'rsplit', 'splitlines', 'items', 'keys', 'values']);
@@ -54,7 +68,8 @@ class Corrections {
   #define(node: Node): void {
     if (node.kind === 'set') this.#name(node.target, () => this.#kinds(node.value));
     if (node.kind === 'set block') this.#name(node.target, () => ['text']);
-    if (node.kind === 'for') this.#name(node.target, () => this.#kinds(node.over).map((kind) => (kind === 'messages' ? 'message' : 'other')));
+    if (node.kind === 'for')
+      this.#name(node.target, () => this.#kinds(node.over).map((kind) => (kind === 'messages' ? 'message' : 'other')));
     if (node.kind === 'with') for (const [target, value] of node.values) this.#name(target, () => this.#kinds(value));
     if (node.kind === 'macro' || node.kind === 'call block')
       for (const { name } of node.parameters) this.#name({ kind: 'name', name }, () => ['other']);
@@ -105,7 +120,9 @@ class Corrections {
       case 'item': {
         const { at } = expression;
         if (at.kind === 'constant' && typeof at.value === 'string') return this.#kindsOfMember(expression.of, at.value);
-        return this.#kinds(expression.of).map((kind) => (kind === 'messages' ? 'message' : kind === 'text' || kind === 'role' ? 'text' : 'other'));
+        return this.#kinds(expression.of).map((kind) =>
+          kind === 'messages' ? 'message' : kind === 'text' || kind === 'role' ? 'text' : 'other',
+        );
       }
       case 'slice':
         return this.#kinds(expression.of);
@@ -176,7 +193,9 @@ class Corrections {
       case 'operation':
         return node.operator === '%' && (mayBeNegative(node.left) || mayBeNegative(node.right));
       case 'comparison':
-        return node.rest.some(([operator, right], i) => this.#comparesOtherwise(i === 0 ? node.first : node.rest[i - 1]![1], operator, right));
+        return node.rest.some(([operator, right], i) =>
+          this.#comparesOtherwise(i === 0 ? node.first : node.rest[i - 1]![1], operator, right),
+        );
       case 'filter':
         return this.#filtersOtherwise(node.name, node.of, node.given);
       case 'test':
@@ -199,9 +218,18 @@ class Corrections {
     const either = (one: (kind: Kind) => boolean, other: (kind: Kind) => boolean): boolean =>
       (a.some(one) && b.some(other)) || (b.some(one) && a.some(other));
     return (
-      either((kind) => kind === 'none', (kind) => kind === 'missing') ||
-      either((kind) => kind === 'number', (kind) => kind === 'text') ||
-      either((kind) => ['list', 'dict', 'message', 'messages'].includes(kind), (kind) => ['list', 'dict', 'message', 'messages'].includes(kind))
+      either(
+        (kind) => kind === 'none',
+        (kind) => kind === 'missing',
+      ) ||
+      either(
+        (kind) => kind === 'number',
+        (kind) => kind === 'text',
+      ) ||
+      either(
+        (kind) => ['list', 'dict', 'message', 'messages'].includes(kind),
+        (kind) => ['list', 'dict', 'message', 'messages'].includes(kind),
+      )
     );
   }
 

@@ -27,7 +27,9 @@ function unknownIn(node: Statement | Expression): string | null {
     case 'call': {
       const { called } = node;
       if (called.kind === 'name') return REFUSED_FUNCTIONS.has(called.name) ? `the function "${called.name}"` : null;
-      return called.kind !== 'attribute' || METHODS.has(called.name) || LOOP_METHODS.has(called.name) ? null : `the method "${called.name}"`;
+      return called.kind !== 'attribute' || METHODS.has(called.name) || LOOP_METHODS.has(called.name)
+        ? null
+        : `the method "${called.name}"`;
     }
     default:
       return null;
@@ -35,6 +37,4 @@ function unknownIn(node: Statement | Expression): string | null {
 }
 
 /** What a rendering that reaches it is refused for, each once. */
-export const uncovered = (body: readonly Statement[]): string[] => [
-  ...new Set([...nodes(body)].flatMap((node) => unknownIn(node) ?? [])),
-];
+export const uncovered = (body: readonly Statement[]): string[] => [...new Set([...nodes(body)].flatMap((node) => unknownIn(node) ?? []))];

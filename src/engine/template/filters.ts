@@ -77,8 +77,7 @@ const extreme =
     const [caseSensitive = false, attribute] = bound(sign < 0 ? 'min' : 'max', ['case_sensitive', 'attribute'], given);
     const members = iterated(of, runner.budget);
     if (members.length === 0) return new Undefined('there is no least or greatest of nothing');
-    const keyOf = (value: Value): Value =>
-      folded(attribute == null ? value : runner.attribute(value, attribute), truth(caseSensitive));
+    const keyOf = (value: Value): Value => folded(attribute == null ? value : runner.attribute(value, attribute), truth(caseSensitive));
     return members.reduce((best, value) => (sign * order(keyOf(value), keyOf(best), runner.budget) > 0 ? value : best));
   };
 
@@ -91,7 +90,8 @@ const selecting =
     const [name, ...args] = rest;
     const members = iterated(of, runner.budget).filter((member) => {
       const value = path === null ? member : runner.attribute(member, path);
-      const holds = name === undefined ? truth(value) : runner.test(textOf(name, 'the name of a test'), value, { positional: args, keywords });
+      const holds =
+        name === undefined ? truth(value) : runner.test(textOf(name, 'the name of a test'), value, { positional: args, keywords });
       return holds === keeps;
     });
     runner.budget.members(members.length);
@@ -103,7 +103,8 @@ const map: Run = (of, { positional, keywords }, runner) => {
   runner.budget.members(members.length);
   const attribute = keywords.get('attribute');
   if (positional.length === 0 && attribute !== undefined) {
-    for (const name of keywords.keys()) if (name !== 'attribute' && name !== 'default') throw new TemplateError(`map has no parameter "${name}"`);
+    for (const name of keywords.keys())
+      if (name !== 'attribute' && name !== 'default') throw new TemplateError(`map has no parameter "${name}"`);
     const fallback = keywords.get('default');
     return new Items(
       'generator',
@@ -177,7 +178,13 @@ function round(value: number, precision: number): number {
 }
 /** Whether the decimal expansion of the float ends with a 5 behind the last place that is kept. */
 const isExactTie = (value: number, precision: number): boolean =>
-  precision < 0 || /^0*5?0*$/.test(Math.abs(value).toFixed(Math.min(100, precision + 60)).split('.')[1]?.slice(precision) ?? '');
+  precision < 0 ||
+  /^0*5?0*$/.test(
+    Math.abs(value)
+      .toFixed(Math.min(100, precision + 60))
+      .split('.')[1]
+      ?.slice(precision) ?? '',
+  );
 
 const toRound: Run = (of, given) => {
   const [precision = 0n, method = 'common'] = bound('round', ['precision', 'method'], given);
@@ -251,7 +258,8 @@ const tojson: Run = (of, given, { budget }) => {
   );
   const pair = separators === null ? null : iterated(separators, budget).map((text) => textOf(text, 'a separator'));
   if (pair !== null && pair.length !== 2) throw new TemplateError('separators are two');
-  if (typeof indent !== 'string' && indent !== null && integerOf(indent, 'an indent') > 1000) throw new TemplateLimit('an indent is wider than 1,000');
+  if (typeof indent !== 'string' && indent !== null && integerOf(indent, 'an indent') > 1000)
+    throw new TemplateLimit('an indent is wider than 1,000');
   const spaces = typeof indent === 'string' || indent === null ? indent : ' '.repeat(Math.max(0, integerOf(indent, 'an indent')));
   const [item, key] = pair ?? [spaces === null ? ', ' : ',', ': '];
   return json(of, { indent: spaces, item: item!, key: key!, ascii: truth(ascii), sorted: truth(sort) }, budget);

@@ -130,7 +130,8 @@ export class Interpreter implements Runner {
     if (target.kind === 'name') scope.set(target.name, value);
     else if (target.kind === 'member') {
       const namespace = scope.get(target.of);
-      if (!(namespace instanceof Namespace)) throw new TemplateError(`"${target.of}" is no namespace, and only those have members that are set`);
+      if (!(namespace instanceof Namespace))
+        throw new TemplateError(`"${target.of}" is no namespace, and only those have members that are set`);
       namespace.members.set(target.name, value);
     } else {
       if (value instanceof Undefined) value.fail();
@@ -166,7 +167,10 @@ export class Interpreter implements Runner {
       if (positional.length === 0) throw new TemplateError('loop.cycle takes something to choose from');
       return positional[at % positional.length]!;
     });
-    const state = new Loop((name) => this.#loopMember(name, members, at, depth) ?? { changed: isChanged, cycle }[name], loop.recursive ? again : null);
+    const state = new Loop(
+      (name) => this.#loopMember(name, members, at, depth) ?? { changed: isChanged, cycle }[name],
+      loop.recursive ? again : null,
+    );
     for (; at < members.length; at++) {
       const inner = new Scope(scope);
       inner.set('loop', state);
@@ -362,13 +366,19 @@ export class Interpreter implements Runner {
     const index = typeof at === 'boolean' ? BigInt(at) : at;
     if (typeof index === 'bigint') {
       const isIndexed = typeof value === 'string' || Array.isArray(value);
-      const members = isIndexed ? value : value instanceof Items && (value.kind === 'tuple' || value.kind === 'range') ? value.members : null;
+      const members = isIndexed
+        ? value
+        : value instanceof Items && (value.kind === 'tuple' || value.kind === 'range')
+          ? value.members
+          : null;
       if (typeof members === 'string') this.budget.read(members.length);
       const item = members === null ? undefined : itemOf(members, index);
       if (item !== undefined) return item;
     }
     const own = typeof at === 'string' ? this.#member(value, at) : undefined;
-    return own ?? new Undefined(`'${typeName(value)} object' has no item ${typeof at === 'string' ? `'${at.slice(0, 100)}'` : 'of that index'}`);
+    return (
+      own ?? new Undefined(`'${typeName(value)} object' has no item ${typeof at === 'string' ? `'${at.slice(0, 100)}'` : 'of that index'}`)
+    );
   }
 
   #member(value: Value, name: string): Value | undefined {

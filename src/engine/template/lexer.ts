@@ -4,7 +4,18 @@
  */
 import { TemplateError } from './failures.js';
 
-export type TokenKind = 'data' | 'block_begin' | 'block_end' | 'variable_begin' | 'variable_end' | 'name' | 'string' | 'integer' | 'float' | 'operator' | 'end';
+export type TokenKind =
+  | 'data'
+  | 'block_begin'
+  | 'block_end'
+  | 'variable_begin'
+  | 'variable_end'
+  | 'name'
+  | 'string'
+  | 'integer'
+  | 'float'
+  | 'operator'
+  | 'end';
 export interface Token {
   readonly kind: TokenKind;
   /** Of strings their value; of other pieces what stands there. */
@@ -167,7 +178,8 @@ function unescaped(text: string): string {
       return String.fromCodePoint(code);
     }
     if (octal !== undefined) return String.fromCodePoint(parseInt(octal, 8));
-    if (other === 'x' || other === 'u' || other === 'U' || other === 'N') throw new TemplateError(`a text holds the escape ${whole} without a character's number`);
+    if (other === 'x' || other === 'u' || other === 'U' || other === 'N')
+      throw new TemplateError(`a text holds the escape ${whole} without a character's number`);
     return ESCAPES[other!] ?? (/["'\\]/.test(other!) ? other! : whole);
   });
 }

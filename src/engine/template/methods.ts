@@ -5,7 +5,20 @@ import { NotCovered, TemplateError, TemplateLimit } from './failures.js';
 import { SPACE } from './lexer.js';
 import { str } from './python-text.js';
 import { slice } from './arithmetic.js';
-import { characters, Dict, equal, integerOf, Items, iterated, lengthOf, textOf, tuple, Undefined, type Given, type Value } from './values.js';
+import {
+  characters,
+  Dict,
+  equal,
+  integerOf,
+  Items,
+  iterated,
+  lengthOf,
+  textOf,
+  tuple,
+  Undefined,
+  type Given,
+  type Value,
+} from './values.js';
 
 type Method<Of> = (of: Of, given: Given, budget: Budget) => Value;
 
@@ -175,16 +188,20 @@ export function paddedTo(text: string, width: number, side: 'left' | 'right' | '
 }
 
 const cased = (text: string): boolean => /[\p{Lu}\p{Ll}\p{Lt}]/u.test(text);
-const every = (pattern: RegExp): Method<string> => (text, given, budget) => {
-  bound('a method', [], given);
-  budget.read(text.length);
-  return pattern.test(text);
-};
-const changed = (change: (text: string) => string): Method<string> => (text, given, budget) => {
-  bound('a method', [], given);
-  budget.text(text.length);
-  return change(text);
-};
+const every =
+  (pattern: RegExp): Method<string> =>
+  (text, given, budget) => {
+    bound('a method', [], given);
+    budget.read(text.length);
+    return pattern.test(text);
+  };
+const changed =
+  (change: (text: string) => string): Method<string> =>
+  (text, given, budget) => {
+    bound('a method', [], given);
+    budget.text(text.length);
+    return change(text);
+  };
 
 export const capitalized = (text: string): string => {
   const first = characters(text)[0] ?? '';
@@ -200,8 +217,7 @@ function titleLetter(character: string): string {
   return { '\u01c4': '\u01c5', '\u01c7': '\u01c8', '\u01ca': '\u01cb', '\u01f1': '\u01f2' }[capital!] ?? capital!;
 }
 
-const titled = (text: string): string =>
-  text.replace(/[\p{Lu}\p{Ll}\p{Lt}]+/gu, (word) => capitalized(word));
+const titled = (text: string): string => text.replace(/[\p{Lu}\p{Ll}\p{Lt}]+/gu, (word) => capitalized(word));
 
 const swapped = (text: string): string =>
   characters(text)
@@ -250,7 +266,8 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
   isspace: every(ALL_BLANK),
   istitle: (text) => cased(text) && titled(text) === text,
   isupper: (text) => cased(text) && !/[\p{Ll}\p{Lt}]/u.test(text),
-  join: (text, given, budget) => joined(text, iterated(bound('join', ['iterable'], given)[0] ?? new Undefined('a list is missing'), budget), budget),
+  join: (text, given, budget) =>
+    joined(text, iterated(bound('join', ['iterable'], given)[0] ?? new Undefined('a list is missing'), budget), budget),
   ljust: padded('left'),
   lower: changed(lower),
   lstrip: strip('left'),
@@ -362,7 +379,11 @@ const REFUSED = {
 
 /** A method by its name; null: the value has none of this name. @throws NotCovered */
 export function methodOf(value: Value, name: string, budget: Budget): ((given: Given) => Value) | null {
-  const found = <Of>(of: Of, methods: Readonly<Record<string, Method<Of>>>, refused: readonly string[]): ((given: Given) => Value) | null => {
+  const found = <Of>(
+    of: Of,
+    methods: Readonly<Record<string, Method<Of>>>,
+    refused: readonly string[],
+  ): ((given: Given) => Value) | null => {
     if (Object.hasOwn(methods, name)) return (given) => methods[name]!(of, given, budget);
     if (refused.includes(name) || name.startsWith('__')) throw new NotCovered(`the method "${name}"`);
     return null;

@@ -98,7 +98,15 @@ export interface JsonForm {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is escaped
 const JSON_ESCAPED = /["\\\x00-\x1f]/g;
 const NOT_ASCII = /[\x7f-\uffff]/g;
-const JSON_SHORT: Readonly<Record<string, string>> = { '"': '\\"', '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t', '\b': '\\b', '\f': '\\f' };
+const JSON_SHORT: Readonly<Record<string, string>> = {
+  '"': '\\"',
+  '\\': '\\\\',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t',
+  '\b': '\\b',
+  '\f': '\\f',
+};
 const unicodeEscape = (found: string): string => `\\u${found.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
 function jsonText(text: string, ascii: boolean): string {

@@ -57,7 +57,9 @@ const TESTS: Readonly<Record<string, Test>> = {
   gt,
   in: withOne((of, other, budget) => contains(other, of, budget)),
   integer: alone((of) => typeof of === 'bigint'),
-  iterable: alone((of) => typeof of === 'string' || Array.isArray(of) || of instanceof Items || of instanceof Dict || of instanceof Undefined),
+  iterable: alone(
+    (of) => typeof of === 'string' || Array.isArray(of) || of instanceof Items || of instanceof Dict || of instanceof Undefined,
+  ),
   le,
   lessthan: lt,
   lower: alone((of, budget) => isCased(of, budget, /[\p{Lu}\p{Lt}]/u)),

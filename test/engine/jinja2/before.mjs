@@ -24,5 +24,8 @@ for (const name of ['table.json', 'models.json']) {
     };
     one.before = table.conversations === undefined ? before(table.variables) : table.conversations.map(before);
   }
-  writeFileSync(file, `${JSON.stringify(table, null, 1).replace(/[\x7f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`);
+  writeFileSync(
+    file,
+    `${JSON.stringify(table, null, 1).replace(/[\x7f-\uffff]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`)}\n`,
+  );
 }
