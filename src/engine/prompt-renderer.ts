@@ -105,6 +105,7 @@ export class PromptRenderer {
     variables: TemplateVariables = {},
   ): Promise<Int32Array> {
     const { addBos, bos } = this.#vocabulary;
+    requireShallow(variables);
     const [filled] = this.#fill([messages], addGenerationPrompt, variables);
     const parts = this.#control.parts(filled!.rendered, filled!.marker);
     const tokenized = await tokenizeAll(parts.filter((part) => typeof part === 'string'));
@@ -278,6 +279,20 @@ function parsed(template: string): ChatTemplate | TemplateError {
   } catch (error) {
     if (error instanceof TemplateError) return error;
     throw error;
+  }
+}
+
+/** Of lists and objects in one another: the stack is not asked how deep a caller's variables go. */
+const DEEPEST = 500;
+
+/** @throws IsoproError INVALID_ARGUMENT */
+function requireShallow(variables: TemplateVariables): void {
+  const left: [Value, number][] = [[variables, 0]];
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    const [value, depth] = next;
+    if (typeof value !== 'object' || value === null) continue;
+    if (depth > DEEPEST) throw new IsoproError('INVALID_ARGUMENT', `the variables of the chat template nest deeper than ${DEEPEST} levels`);
+    for (const member of Object.values(value) as Value[]) left.push([member, depth + 1]);
   }
 }
 

@@ -146,6 +146,13 @@ describe('the prompt renderer', () => {
     expect([...hostile].filter((id) => id >= 256)).toEqual([258]);
   });
 
+  test.each([600, 20_000, 200_000])('variables that nest %d deep are refused', async (depth) => {
+    let value: unknown = 1;
+    for (let i = 0; i < depth; i++) value = i % 2 === 0 ? [value] : { a: value };
+    const rendered = new PromptRenderer(vocabulary()).renderAside([...user('x')], true, async () => [], { value } as never);
+    await expect(rendered).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('nest deeper') });
+  });
+
   test.each([
     [['<|fim_prefix|>', '<|fim_suffix|>', '<|fim_middle|>'], { prefix: 0, suffix: 1, middle: 2 }],
     [['<fim_middle>', '<fim_prefix>', '<fim_suffix>'], { prefix: 1, suffix: 2, middle: 0 }],

@@ -95,7 +95,6 @@ export interface JsonForm {
   readonly sorted: boolean;
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is escaped
 const JSON_ESCAPED = /["\\\x00-\x1f]/g;
 const NOT_ASCII = /[\x7f-\uffff]/g;
 const JSON_SHORT: Readonly<Record<string, string>> = {

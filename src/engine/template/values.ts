@@ -181,7 +181,6 @@ export function equal(left: Value, right: Value, budget: Budget): boolean {
   budget.steps(1);
   const [a, b] = [numeric(left), numeric(right)];
   // by their mathematical values, as Python compares them
-  // biome-ignore lint/suspicious/noDoubleEquals: an integer and a float may be equal
   if (a !== null && b !== null) return a == b;
   if (typeof left === 'string' && typeof right === 'string') budget.read(Math.min(left.length, right.length));
   if (Array.isArray(left) && Array.isArray(right)) return equalMembers(left, right, budget);
