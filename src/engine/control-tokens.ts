@@ -10,36 +10,50 @@ export interface ControlToken {
 
 /** Longer ones are in no vocabulary that is known, and would be compared at every character of a message. */
 const LONGEST = 256;
+/** Of all together: a hundred times what the vocabularies of image and speech models have. */
+const MOST_CHARACTERS = 2_000_000;
 
-interface Node {
-  readonly next: Map<number, Node>;
-  id: number | null;
+/** Where texts that begin alike go on. Most nodes have one way to go on, which needs no map. */
+class Node {
+  id: number | null = null;
+  #unit = -1;
+  #next: Node | undefined;
+  #others: Map<number, Node> | null = null;
+
+  at(unit: number): Node | undefined {
+    return unit === this.#unit ? this.#next : this.#others?.get(unit);
+  }
+
+  goOn(unit: number): Node {
+    const known = this.at(unit);
+    if (known !== undefined) return known;
+    const next = new Node();
+    if (this.#next === undefined) [this.#unit, this.#next] = [unit, next];
+    else (this.#others ??= new Map()).set(unit, next);
+    return next;
+  }
 }
-const newNode = (): Node => ({ next: new Map(), id: null });
 
 export class ControlTokens {
-  readonly #root = newNode();
+  readonly #root = new Node();
   readonly #texts = new Map<number, string>();
-  /** One that is too long to be looked for. */
-  readonly tooLong: ControlToken | null = null;
+  /** Why no message can be held apart from them; null where each can. */
+  readonly problem: string | null = null;
 
   constructor(tokens: readonly ControlToken[]) {
-    for (const token of tokens) {
-      const { id, text } = token;
+    let characters = 0;
+    for (const { id, text } of tokens) {
       this.#texts.set(id, text);
-      if (text.length > LONGEST) this.tooLong ??= token;
-      else if (text !== '') this.#add(token);
+      characters += text.length;
+      if (text.length > LONGEST) this.problem ??= `the control token ${id} has ${text.length} characters, more than ${LONGEST}`;
+      else if (characters > MOST_CHARACTERS) this.problem ??= `the control tokens have more than ${MOST_CHARACTERS} characters together`;
+      else if (text !== '') this.#add(id, text);
     }
   }
 
-  #add({ id, text }: ControlToken): void {
+  #add(id: number, text: string): void {
     let node = this.#root;
-    for (let i = 0; i < text.length; i++) {
-      const unit = text.charCodeAt(i);
-      let next = node.next.get(unit);
-      if (next === undefined) node.next.set(unit, (next = newNode()));
-      node = next;
-    }
+    for (let i = 0; i < text.length; i++) node = node.goOn(text.charCodeAt(i));
     node.id = id;
   }
 
@@ -56,8 +70,8 @@ export class ControlTokens {
   #longestAt(text: string, at: number, marker: string | null): { id: number; end: number } | null {
     const single = at + String.fromCodePoint(text.codePointAt(at)!).length;
     let found: { id: number; end: number } | null = null;
-    let node = this.#root.next.get(text.charCodeAt(at));
-    for (let end = at + 1; node !== undefined; node = node.next.get(text.charCodeAt(end++)))
+    let node = this.#root.at(text.charCodeAt(at));
+    for (let end = at + 1; node !== undefined; node = node.at(text.charCodeAt(end++)))
       if (node.id !== null && !(end === single && marker !== null && text.startsWith(marker, end))) found = { id: node.id, end };
     return found;
   }

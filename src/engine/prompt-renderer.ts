@@ -240,12 +240,8 @@ export class PromptRenderer {
   }
 
   #run(variables: Readonly<Record<string, unknown>>): string {
-    const { tooLong } = this.#control;
-    if (tooLong !== null)
-      throw new IsoproError(
-        'TEMPLATE_INVALID',
-        `the control token ${tooLong.id} has ${tooLong.text.length} characters: no message can be held apart from it`,
-      );
+    const { problem } = this.#control;
+    if (problem !== null) throw new IsoproError('TEMPLATE_INVALID', `${problem}: no message can be held apart from it`);
     try {
       if (this.#template instanceof TemplateError) throw this.#template;
       return this.#template.render(variables);

@@ -91,6 +91,16 @@ describe('the prompt renderer', () => {
     );
   });
 
+  test('so many that they would fill the memory are refused', () => {
+    const controlTokens = Array.from({ length: 60_000 }, (_, id) => ({
+      id,
+      text: String(id).padEnd(200, String.fromCharCode(97 + (id % 26))),
+    }));
+    expect(() => new PromptRenderer(vocabulary({ controlTokens })).render(user('a'), true)).toThrow(
+      expect.objectContaining({ code: 'TEMPLATE_INVALID', message: expect.stringContaining('more than 2000000 characters together') }),
+    );
+  });
+
   test('megabytes of what begins like a token are rendered at once', () => {
     const controlTokens = [{ id: 256, text: `${'a'.repeat(100)}b` }];
     const began = performance.now();
