@@ -47,15 +47,15 @@ describe('what the model is told of tools', () => {
 
 describe('what calls gave, in one message with what the user says then', () => {
   test.each([
-    ['one', [asked('a'), { role: 'assistant', content: null, tool_calls: [call('1')] }, result('1'), asked('b')], 3],
+    ['one', [asked('a'), { role: 'assistant', content: '', tool_calls: [call('1')] }, result('1'), asked('b')], 3],
     ['two', [asked('a'), { role: 'assistant', content: 'c', tool_calls: [call('1'), call('2')] }, result('1'), result('2'), asked('b')], 3],
     [
       'twice',
       [
         asked('a'),
-        { role: 'assistant', content: null, tool_calls: [call('1')] },
+        { role: 'assistant', content: '', tool_calls: [call('1')] },
         result('1'),
-        { role: 'assistant', content: null, tool_calls: [call('2')] },
+        { role: 'assistant', content: '', tool_calls: [call('2')] },
         result('2'),
         asked('b'),
         { role: 'assistant', content: 'd' },
@@ -63,7 +63,7 @@ describe('what calls gave, in one message with what the user says then', () => {
       ],
       7,
     ],
-    ['and nothing more', [asked('a'), { role: 'assistant', content: null, tool_calls: [call('1')] }, result('1')], 3],
+    ['and nothing more', [asked('a'), { role: 'assistant', content: '', tool_calls: [call('1')] }, result('1')], 3],
   ])('%s', (_, messages, count) => {
     const said = conversationOf(messages as never);
     expect(said).toHaveLength(count);
