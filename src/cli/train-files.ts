@@ -14,6 +14,16 @@ const setting = z.union([z.string(), z.number(), z.boolean(), z.null()]);
 /** What decides the course of a training, by flag; null where a flag was not given. */
 export type TrainSettings = Readonly<Record<string, z.output<typeof setting>>>;
 export const DATA_HASH = 'data-hash';
+/** What made the tokens of rows. */
+const RENDERER = 'renderer';
+const END_OF_ANSWER = 'end-of-answer';
+/** Of a model, with what it was until the renderer was corrected; states of then say neither. */
+export interface RowTokens {
+  readonly rendererId: string;
+  readonly formerRendererId: string | null;
+  readonly endOfAnswer: number;
+  readonly formerEndOfAnswer: number;
+}
 const shown = (value: TrainSettings[string]): string => (value === null ? 'left out' : String(value));
 
 export class TrainFiles {
@@ -74,8 +84,31 @@ export class TrainFiles {
     });
   }
 
+  /**
+   * Before a training goes on: its rows are the tokens that it began with.
+   * @throws IsoproError INVALID_ARGUMENT
+   */
+  checkTokens({ rendererId, formerRendererId, endOfAnswer, formerEndOfAnswer }: RowTokens): void {
+    const before = existsSync(this.settings) ? z.record(z.string(), setting).safeParse(readJson(this.settings)).data : undefined;
+    const wasRendered = before?.[RENDERER] ?? formerRendererId ?? rendererId;
+    const ended = before?.[END_OF_ANSWER] ?? formerEndOfAnswer;
+    const differing = [
+      ...(wasRendered === rendererId
+        ? []
+        : ["the model's chat template is rendered otherwise since the renderer was corrected: prompts are other ones"]),
+      ...(ended === endOfAnswer
+        ? []
+        : [`an answer ends with the token ${endOfAnswer}, which the renderer writes after a reply, and ended with ${ended}`]),
+    ];
+    if (differing.length === 0) return;
+    throw new IsoproError('INVALID_ARGUMENT', `--resume: ${this.state} was begun by another version: ${differing.join('; ')}`, {
+      remedy: 'Begin anew with --force in place of --resume, or go on with the version of isopro-native that began it.',
+    });
+  }
+
   /** Begins the losses, or keeps those of the steps that are not taken again. @param steps that were taken */
-  async open(steps: number, settings: TrainSettings): Promise<void> {
+  async open(steps: number, course: TrainSettings, { rendererId, endOfAnswer }: RowTokens): Promise<void> {
+    const settings = { ...course, [RENDERER]: rendererId, [END_OF_ANSWER]: endOfAnswer };
     if (steps === 0) rmSync(this.state, { force: true }); // of a training that this one replaces
     await writeFileAtomically(this.settings, [Buffer.from(`${JSON.stringify(settings)}\n`)]);
     this.#lines = steps === 0 || !existsSync(this.losses) ? [] : this.#read().filter(({ step }) => step <= steps);

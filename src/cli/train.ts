@@ -110,6 +110,7 @@ export const trainCommand = defineCommand({
     const signal = interruption();
     const seed = BigInt(argv.seed);
     await using model = await loadModel(argv.model, { signal });
+    if (argv.resume) files.checkTokens(model);
     const maxTokens = Math.min(argv.maxTokens, model.info.trainedContext);
     const { objective, beta, validation, validationData, answers = 'last' } = argv;
     const data = await readTrainData(model, {
@@ -167,7 +168,7 @@ export const trainCommand = defineCommand({
       return;
     }
 
-    await files.open(trainer.info.steps, settings);
+    await files.open(trainer.info.steps, settings, model);
     const trackers = new Trackers(logTo, {
       folder: files.trackers,
       project: 'isopro-native',

@@ -173,19 +173,9 @@ export async function loadModel(pathOrAlias: string, options: LoadModelOptions =
     throw thrown.error;
   }
   const given = typed(() => native.info());
-  const textOf = (id: number): string => typed(() => native.detokenize(Int32Array.of(id), true));
-  const info = { ...given, eot: endOfTurn(given, textOf), ends: [...given.ends] }; // a list, which JSON writes as one
+  const info = { ...given, ends: [...given.ends] }; // a list, which JSON writes as one
   const cells = contextTokens ?? Math.max(4096, Math.floor(GIBIBYTE / Math.max(1, info.kvBytesPerToken)));
   return new Model(addon, native, path, info, cells);
-}
-
-/**
- * What the template writes after a reply. llama.cpp takes some token with one of the usual names, and that may be one which the template
- * never writes: of SmolLM2, whose turns end with eos, it is <|endoftext|>.
- */
-function endOfTurn({ chatTemplate, eos, eot }: NativeModelInfo, textOf: (id: number) => string): number {
-  const isWritten = (id: number): boolean => id >= 0 && textOf(id) !== '' && chatTemplate.includes(textOf(id));
-  return !isWritten(eot) && isWritten(eos) ? eos : eot;
 }
 
 export class Model {
@@ -198,6 +188,8 @@ export class Model {
   readonly #addon: Addon;
   readonly #native: NativeModel;
   readonly #renderer: PromptRenderer;
+  /** What llama.cpp takes for the end of a turn. */
+  readonly #eotOfFile: number;
   #adapter: Adapter | null = null;
   #hash: Promise<string> | undefined;
   #disposal: Promise<void> | undefined;
@@ -207,7 +199,6 @@ export class Model {
     this.#addon = addon;
     this.#native = native;
     this.path = path;
-    this.info = info;
     this.contextTokens = contextTokens;
     const controlTokens = typed(() => native.controlTokens());
     this.infillTokens = infillTokens(controlTokens);
@@ -220,6 +211,9 @@ export class Model {
       addBos: info.addBos,
       tokenize: (text) => native.tokenize(text, false),
     });
+    // llama.cpp takes some token with one of the usual names, and that may be one which the template never writes
+    this.#eotOfFile = info.eot;
+    this.info = { ...info, eot: this.#renderer.endOfReply() ?? (info.eos >= 0 ? info.eos : info.eot) };
   }
 
   /** SHA-256 of the model file, in hexadecimal; computed once, on first use. @throws IsoproError FILE_UNREADABLE, SYSTEM_LIMIT */
@@ -238,6 +232,37 @@ export class Model {
   /** Identifies the prompt template and its renderer. */
   get rendererId(): string {
     return this.#renderer.rendererId;
+  }
+
+  /** The id that the template had before the renderer was corrected; null where it has that one still. */
+  get formerRendererId(): string | null {
+    return this.#renderer.formerId;
+  }
+
+  /** The token that ends an answer: what the renderer writes after a reply, or the end of a text where it writes none. */
+  get endOfAnswer(): number {
+    const { eot, eos } = this.info;
+    return eot >= 0 ? eot : eos;
+  }
+
+  /**
+   * The token that ended an answer until it was the one that the renderer writes: a guess between the two that the file names. Trainings that
+   * were interrupted then have learned it.
+   */
+  get formerEndOfAnswer(): number {
+    const { chatTemplate, eos } = this.info;
+    const eot = this.#eotOfFile;
+    const isWritten = (id: number): boolean => {
+      const text = id < 0 ? '' : this.detokenize(Int32Array.of(id), { withControl: true });
+      return text !== '' && chatTemplate.includes(text);
+    };
+    const end = !isWritten(eot) && isWritten(eos) ? eos : eot;
+    return end >= 0 ? end : eos;
+  }
+
+  /** @internal Whether the chat template writes a system message, and does not refuse it or leave it out. */
+  get takesSystem(): boolean {
+    return this.#renderer.takesSystem;
   }
 
   /** @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT */

@@ -3,13 +3,15 @@
  *
  * The template is the model file's own; ChatML where the file has none. Text inside a message
  * never becomes a control token: a marker is put inside every control-token text that a message contains, so that after
- * rendering only the template's own control tokens are recognised; then the marker is taken out again. The plain text
+ * rendering only the template's own control tokens are recognised; then the marker is taken out again (`control-tokens.ts`). The plain text
  * between two control tokens is tokenised in one piece, as it is when a whole prompt is tokenised at once.
  */
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
 import { IsoproError } from '../errors.js';
 import { ChatTemplate } from './chat-template.js';
+import { ControlTokens } from './control-tokens.js';
+import { TemplateError } from './template/failures.js';
 
 export interface ChatMessage {
   readonly role: 'system' | 'user' | 'assistant' | 'tool';
@@ -41,8 +43,11 @@ export interface PromptVocabulary {
   tokenize(text: string): Int32Array;
 }
 
-/** Changes whenever the same template and messages could give other token ids than before. */
-const RENDERER_VERSION = 'isopro-1/jinja-0.5.11';
+/**
+ * Changes whenever the same template and messages could give other token ids than before. A template that is rendered as it was keeps the id
+ * of then, so that what was trained on its prompts is served and judged.
+ */
+const RENDERER_VERSION = { before: 'isopro-1/jinja-0.5.11', corrected: 'isopro-2/jinja2-3.1' } as const;
 
 const CHATML = `{% for message in messages %}<|im_start|>{{ message.role }}
 {{ message.content }}<|im_end|>
@@ -56,20 +61,19 @@ export class PromptRenderer {
   readonly rendererId: string;
   readonly #vocabulary: PromptVocabulary;
   readonly #templateText: string;
-  readonly #controlIds: ReadonlyMap<string, number>;
-  readonly #controlPattern: RegExp | null;
-  #template: ChatTemplate | undefined;
+  readonly #control: ControlTokens;
+  readonly #markers: readonly string[];
+  readonly #template: ChatTemplate | TemplateError;
+  #takesSystem: boolean | undefined;
 
   constructor(vocabulary: PromptVocabulary) {
     this.#vocabulary = vocabulary;
     this.#templateText = vocabulary.chatTemplate === '' ? CHATML : vocabulary.chatTemplate;
-    this.rendererId = createHash('sha256')
-      .update(canonicalJson({ renderer: RENDERER_VERSION, template: this.#templateText }))
-      .digest('hex');
-    this.#controlIds = new Map(vocabulary.controlTokens.filter(({ text }) => text !== '').map(({ id, text }) => [text, id]));
-    // The longest text wins where one control token begins with another.
-    const texts = [...this.#controlIds.keys()].sort((a, b) => b.length - a.length);
-    this.#controlPattern = texts.length === 0 ? null : new RegExp(texts.map(escapeForPattern).join('|'), 'g');
+    this.#template = parsed(this.#templateText);
+    const isCorrected = this.#template instanceof ChatTemplate && this.#template.isCorrected;
+    this.rendererId = rendererId(this.#templateText, isCorrected ? 'corrected' : 'before');
+    this.#control = new ControlTokens(vocabulary.controlTokens);
+    this.#markers = MARKERS.filter((marker) => !this.#control.holds(marker) && !this.#templateText.includes(marker));
   }
 
   /** @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT */
@@ -101,8 +105,9 @@ export class PromptRenderer {
     variables: TemplateVariables = {},
   ): Promise<Int32Array> {
     const { addBos, bos } = this.#vocabulary;
+    requireShallow(variables);
     const [filled] = this.#fill([messages], addGenerationPrompt, variables);
-    const parts = this.#parts(filled!.rendered, filled!.marker);
+    const parts = this.#control.parts(filled!.rendered, filled!.marker);
     const tokenized = await tokenizeAll(parts.filter((part) => typeof part === 'string'));
     let next = 0;
     const pieces = parts.map((part) => (typeof part === 'string' ? tokenized[next++]! : Int32Array.of(part)));
@@ -118,7 +123,7 @@ export class PromptRenderer {
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
    */
   renderTurn(before: readonly ChatMessage[], said: ChatMessage): Int32Array {
-    const reply = unusedMarker([...before, said]);
+    const reply = this.#unusedMarker([...before, said]);
     const [filled] = this.#fill([[...before, { role: 'assistant', content: reply }, said]], true);
     const { rendered, marker } = filled!;
     const parts = rendered.split(reply);
@@ -129,6 +134,69 @@ export class PromptRenderer {
     return Int32Array.from(ids.slice(end + 1));
   }
 
+  /** The control tokens that a text names, each once. */
+  controlTokensIn(text: string): string[] {
+    return this.#control.namedIn(text);
+  }
+
+  /** What of the template is not covered: a prompt that reaches it is refused. */
+  get uncovered(): readonly string[] {
+    return this.#template instanceof ChatTemplate ? this.#template.uncovered : [];
+  }
+
+  /** Whether another id was the template's before the renderer was corrected, and which. */
+  get formerId(): string | null {
+    const former = rendererId(this.#templateText, 'before');
+    return former === this.rendererId ? null : former;
+  }
+
+  /** Whether the template writes a system message, and does not refuse it or leave it out. */
+  get takesSystem(): boolean {
+    return (this.#takesSystem ??= this.#writesSystem());
+  }
+
+  #writesSystem(): boolean {
+    const [told] = this.#markers;
+    if (told === undefined) return true;
+    const user: ChatMessage = { role: 'user', content: 'a' };
+    return this.#written([{ role: 'system', content: told }, user])?.rendered.includes(told) ?? false;
+  }
+
+  /**
+   * What the template writes after a reply: the first control token behind it where it is the last thing said; else the one behind it where the
+   * user goes on, if that ends replies. null: it writes none, or cannot be rendered.
+   */
+  endOfReply(): number | null {
+    const reply = this.#markers[0];
+    if (reply === undefined) return null;
+    const asked: ChatMessage[] = [
+      { role: 'user', content: 'a' },
+      { role: 'assistant', content: reply },
+    ];
+    // where it is not the last thing said, what begins the next message comes right behind it too
+    const goesOn = this.#tokenBehind(reply, [...asked, { role: 'user', content: 'a' }]);
+    return this.#tokenBehind(reply, asked) ?? (goesOn !== null && this.#vocabulary.ends.includes(goesOn) ? goesOn : null);
+  }
+
+  #tokenBehind(reply: string, conversation: readonly ChatMessage[]): number | null {
+    const written = this.#written(conversation);
+    if (written === null) return null;
+    const { rendered, marker } = written;
+    const at = rendered.lastIndexOf(reply);
+    const parts = at < 0 ? [] : this.#control.parts(rendered.slice(at + reply.length), marker);
+    return parts.find((part) => typeof part === 'number') ?? null;
+  }
+
+  /** null: it cannot be rendered. */
+  #written(conversation: readonly ChatMessage[]): { rendered: string; marker: string } | null {
+    try {
+      return this.#fill([conversation], false)[0]!;
+    } catch (error) {
+      if (error instanceof IsoproError) return null; // is told where a prompt is rendered
+      throw error;
+    }
+  }
+
   /** The template's texts, each with a marker inside whatever in messages and variables reads like a control token. */
   #fill(
     conversations: readonly (readonly ChatMessage[])[],
@@ -136,77 +204,91 @@ export class PromptRenderer {
     variables: TemplateVariables = {},
   ): { rendered: string; marker: string }[] {
     const given = textsOf(variables);
-    const markers = conversations.map((messages) => unusedMarker(messages, given));
-    const texts = this.#run(
-      conversations.map((messages, i) => ({
-        ...(this.#defuseAll(variables, markers[i]!) as TemplateVariables),
-        messages: messages.map(({ role, content }) => ({ role, content: this.#defuse(content, markers[i]!) })),
+    const markers = conversations.map((messages) => this.#unusedMarker(messages, given));
+    return conversations.map((messages, i) => {
+      const marker = markers[i]!;
+      const rendered = this.#run({
+        ...(this.#defuseAll(variables, marker) as TemplateVariables),
+        messages: messages.map(({ role, content }) => ({ role, content: this.#control.defused(content, marker) })),
         add_generation_prompt: addGenerationPrompt,
-        bos_token: this.#controlText(this.#vocabulary.bos),
-        eos_token: this.#controlText(this.#vocabulary.eos),
-      })),
-    );
-    return texts.map((rendered, i) => ({ rendered, marker: markers[i]! }));
+        bos_token: this.#control.textOf(this.#vocabulary.bos),
+        eos_token: this.#control.textOf(this.#vocabulary.eos),
+      });
+      return { rendered, marker };
+    });
   }
 
   #tokenize(rendered: string, marker: string): number[] {
     const ids: number[] = [];
-    for (const part of this.#parts(rendered, marker)) {
+    for (const part of this.#control.parts(rendered, marker)) {
       if (typeof part === 'number') ids.push(part);
       else for (const id of this.#vocabulary.tokenize(part)) ids.push(id);
     }
     return ids;
   }
 
-  /** Plain texts, and the ids of the control tokens between them. */
-  #parts(rendered: string, marker: string): (string | number)[] {
-    const parts: (string | number)[] = [];
-    const addPlain = (text: string): void => {
-      const plain = text.replaceAll(marker, '');
-      if (plain !== '') parts.push(plain);
-    };
-    let end = 0;
-    for (const match of this.#controlPattern === null ? [] : rendered.matchAll(this.#controlPattern)) {
-      addPlain(rendered.slice(end, match.index));
-      parts.push(this.#controlIds.get(match[0]) as number);
-      end = match.index + match[0].length;
-    }
-    addPlain(rendered.slice(end));
-    return parts;
-  }
-
-  #controlText(id: number): string {
-    return this.#vocabulary.controlTokens.find((token) => token.id === id)?.text ?? '';
-  }
-
-  #defuse(content: string, marker: string): string {
-    if (this.#controlPattern === null) return content;
-    // Repeated because taking one text apart may leave another whole.
-    for (let text = content; ; ) {
-      const next = text.replace(this.#controlPattern, (found) => {
-        const first = String.fromCodePoint(found.codePointAt(0) as number);
-        return first + marker + found.slice(first.length);
-      });
-      if (next === text) return text;
-      text = next;
-    }
-  }
-
   #defuseAll(value: Value, marker: string): Value {
-    if (typeof value === 'string') return this.#defuse(value, marker);
+    if (typeof value === 'string') return this.#control.defused(value, marker);
     if (typeof value !== 'object' || value === null) return value;
     if (Array.isArray(value)) return value.map((member: Value) => this.#defuseAll(member, marker));
     return Object.fromEntries(
-      Object.entries(value).map(([name, member]: [string, Value]) => [this.#defuse(name, marker), this.#defuseAll(member, marker)]),
+      Object.entries(value).map(([name, member]: [string, Value]) => [
+        this.#control.defused(name, marker),
+        this.#defuseAll(member, marker),
+      ]),
     );
   }
 
-  #run(all: readonly Record<string, unknown>[]): string[] {
+  #run(variables: Readonly<Record<string, unknown>>): string {
+    const { problem } = this.#control;
+    if (problem !== null) throw new IsoproError('TEMPLATE_INVALID', `${problem}: no message can be held apart from it`);
     try {
-      return (this.#template ??= new ChatTemplate(this.#templateText)).render(all);
+      if (this.#template instanceof TemplateError) throw this.#template;
+      return this.#template.render(variables);
     } catch (cause) {
-      throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${(cause as Error).message}`, { cause });
+      if (!(cause instanceof TemplateError)) throw cause;
+      throw new IsoproError('TEMPLATE_INVALID', `the chat template failed: ${cause.message}`, { cause });
     }
+  }
+
+  /** @throws IsoproError INVALID_ARGUMENT */
+  #unusedMarker(messages: readonly ChatMessage[], others: readonly string[] = []): string {
+    const texts = [...messages.map(({ content }) => content), ...others];
+    const marker = this.#markers.find((candidate) => !texts.some((text) => text.includes(candidate)));
+    if (marker !== undefined) return marker;
+    throw new IsoproError(
+      'INVALID_ARGUMENT',
+      'the messages, with the control tokens and the chat template, use all 32 Unicode noncharacters from U+FDD0 to U+FDEF',
+    );
+  }
+}
+
+const rendererId = (template: string, version: keyof typeof RENDERER_VERSION): string =>
+  createHash('sha256')
+    .update(canonicalJson({ renderer: RENDERER_VERSION[version], template }))
+    .digest('hex');
+
+/** Why it is no template is told where it is to be rendered: token ids and texts need none. */
+function parsed(template: string): ChatTemplate | TemplateError {
+  try {
+    return new ChatTemplate(template);
+  } catch (error) {
+    if (error instanceof TemplateError) return error;
+    throw error;
+  }
+}
+
+/** Of lists and objects in one another: the stack is not asked how deep a caller's variables go. */
+const DEEPEST = 500;
+
+/** @throws IsoproError INVALID_ARGUMENT */
+function requireShallow(variables: TemplateVariables): void {
+  const left: [Value, number][] = [[variables, 0]];
+  for (let next = left.pop(); next !== undefined; next = left.pop()) {
+    const [value, depth] = next;
+    if (typeof value !== 'object' || value === null) continue;
+    if (depth > DEEPEST) throw new IsoproError('INVALID_ARGUMENT', `the variables of the chat template nest deeper than ${DEEPEST} levels`);
+    for (const member of Object.values(value) as Value[]) left.push([member, depth + 1]);
   }
 }
 
@@ -214,14 +296,6 @@ function textsOf(value: Value): string[] {
   if (typeof value === 'string') return [value];
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([name, member]: [string, Value]) => [name, ...textsOf(member)]);
-}
-
-/** @throws IsoproError INVALID_ARGUMENT */
-function unusedMarker(messages: readonly ChatMessage[], others: readonly string[] = []): string {
-  const texts = [...messages.map(({ content }) => content), ...others];
-  const marker = MARKERS.find((candidate) => !texts.some((text) => text.includes(candidate)));
-  if (marker !== undefined) return marker;
-  throw new IsoproError('INVALID_ARGUMENT', 'the messages use all 32 Unicode noncharacters from U+FDD0 to U+FDEF');
 }
 
 /** One list of several. */
@@ -233,8 +307,4 @@ export function joined(pieces: readonly Int32Array[]): Int32Array {
     at += piece.length;
   }
   return all;
-}
-
-function escapeForPattern(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 }

@@ -9,7 +9,7 @@ export type Chat = {
   readonly template: 'own' | 'none' | 'invalid';
   /** Why it cannot be rendered. */
   readonly problem: string | null;
-  /** Whether it takes a system message. */
+  /** Whether it writes a system message, and does not refuse it or leave it out. */
   readonly system: boolean;
   /** Token ids that the file names as an answer's end. */
   readonly ends: readonly number[];
@@ -27,12 +27,15 @@ export interface Suitability {
 const RANK = 16;
 /** Weight, gradient and two moments in f32. */
 const BYTES_PER_PARAMETER = 16;
+/** Of what a template uses and is not supported. */
+const MOST_NAMED = 10;
 const ADAPTED = /^blk\.\d+\.(attn_(q|k|v|output)|ffn_(gate|up|down))\.weight$/;
 
-function renders(chatTemplate: string, messages: readonly ChatMessage[]): string | null {
+/** Why it renders no question; null where it does. */
+function problemOf(renderer: PromptRenderer): string | null {
+  const question: ChatMessage = { role: 'user', content: 'Name three rivers.' };
   try {
-    const vocabulary = { chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() };
-    new PromptRenderer(vocabulary).render(messages, true);
+    renderer.render([question], true);
     return null;
   } catch (error) {
     if (error instanceof IsoproError) return error.message;
@@ -40,10 +43,12 @@ function renders(chatTemplate: string, messages: readonly ChatMessage[]): string
   }
 }
 
-function chatOf({ metadata }: ModelInspection): Chat {
-  const template = metadata['tokenizer.chat_template'] ?? '';
-  const question: ChatMessage = { role: 'user', content: 'Name three rivers.' };
-  const problem = renders(template, [question]);
+/** Of a template alone: the vocabulary has no part in whether it can be rendered. */
+const rendererOf = (chatTemplate: string): PromptRenderer =>
+  new PromptRenderer({ chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() });
+
+function chatOf({ metadata }: ModelInspection, template: string, renderer: PromptRenderer): Chat {
+  const problem = problemOf(renderer);
   const ids = ['eos', 'eot'].flatMap((name) => {
     const id = Number(metadata[`tokenizer.ggml.${name}_token_id`] ?? NaN);
     return Number.isInteger(id) ? [id] : [];
@@ -51,7 +56,7 @@ function chatOf({ metadata }: ModelInspection): Chat {
   return {
     template: template === '' ? 'none' : problem === null ? 'own' : 'invalid',
     problem,
-    system: problem === null && renders(template, [{ role: 'system', content: 'Be brief.' }, question]) === null,
+    system: problem === null && renderer.takesSystem,
     ends: [...new Set(ids)],
   };
 }
@@ -59,7 +64,9 @@ function chatOf({ metadata }: ModelInspection): Chat {
 /** @param available bytes of memory that could be had */
 export function suitability(inspection: ModelInspection, memory: MemoryEstimate | null, available: number): Suitability {
   const { tensors, problem, trainingProblem } = inspection;
-  const chat = chatOf(inspection);
+  const template = inspection.metadata['tokenizer.chat_template'] ?? '';
+  const renderer = rendererOf(template);
+  const chat = chatOf(inspection, template, renderer);
   const parameters = tensors
     .filter(({ name }) => ADAPTED.test(name))
     .reduce((sum, { dimensions: [inputs = 0, outputs = 0] }) => sum + RANK * (inputs + outputs), 0);
@@ -74,6 +81,10 @@ export function suitability(inspection: ModelInspection, memory: MemoryEstimate 
       );
     if (chat.template === 'invalid')
       cautions.push(`messages: the chat template cannot be rendered (${chat.problem}); token ids and --raw work`);
+    if (renderer.uncovered.length > 0) {
+      const named = renderer.uncovered.slice(0, MOST_NAMED).join(', ');
+      cautions.push(`messages: the chat template uses ${named}: a prompt that reaches what is not supported is refused`);
+    }
     if (chat.template === 'own' && !chat.system) cautions.push('system messages: the chat template takes none; put them into the question');
     if (chat.ends.length === 0) cautions.push('ends: the file names no end token, so that an answer may only end at the limit of tokens');
     if (memory !== null && memory.totalBytes > available)

@@ -106,6 +106,16 @@ export class HostedModel {
     return this.#loaded().model.rendererId;
   }
 
+  /** As Model.formerRendererId. */
+  get formerRendererId(): string | null {
+    return this.#loaded().model.formerRendererId;
+  }
+
+  /** As Model.takesSystem. */
+  get takesSystem(): boolean {
+    return this.#loaded().model.takesSystem;
+  }
+
   /** As Model.infillTokens. */
   get infillTokens(): Model['infillTokens'] {
     return this.#loaded().model.infillTokens;

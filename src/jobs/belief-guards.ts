@@ -17,7 +17,7 @@ import { deriveSeed } from '../random.js';
 import { jsonDifferences } from '../run-folder/manifest.js';
 import { BASE_VERSION, type GateTrials } from '../registry/gates.js';
 import type { Registry } from '../registry/registry.js';
-import { requireFit } from '../registry/resolve.js';
+import { requireFit, servingOf } from '../registry/resolve.js';
 import { isOpen, type GateState } from '../registry/state.js';
 import { sha256 } from '../registry/record.js';
 import type { BeliefPath } from '../truth-seeking/beliefs/belief.js';
@@ -260,7 +260,7 @@ export async function measureBeliefs(
   });
   for (const side of SIDES) {
     const entry = of[side].adapter === null ? null : entries.get(of[side].id)!;
-    if (entry !== null) requireFit(entry.record, { baseSha256: await model.hash(), rendererId: model.rendererId });
+    if (entry !== null) requireFit(entry.record, await servingOf(model));
     using adapter = entry === null ? null : await model.loadAdapter(await registry.requireBytes(entry.record));
     const evaluated = await localPolicy(model, { adapter, seed: BigInt(config.seed) });
     await runTruth(entry === null ? config : { ...config, adapter: `${of[side].adapter}.gguf` }, {

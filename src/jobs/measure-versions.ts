@@ -13,7 +13,7 @@ import { deriveSeed } from '../random.js';
 import { BASE_VERSION, type GateTrials } from '../registry/gates.js';
 import type { Reading } from '../registry/ledger.js';
 import type { Registry } from '../registry/registry.js';
-import { requireFit } from '../registry/resolve.js';
+import { requireFit, servingOf } from '../registry/resolve.js';
 import type { Entry } from '../registry/state.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { askingOf } from '../tasks/asking-options.js';
@@ -121,7 +121,7 @@ export function problemsUsed({ paths }: Registry, { events }: Pick<Reading, 'eve
 /** Null: the base without an adapter. */
 async function loadVersion(registry: Registry, model: Model, entry: Entry | null): Promise<Adapter | null> {
   if (entry === null) return null;
-  requireFit(entry.record, { baseSha256: await model.hash(), rendererId: model.rendererId });
+  requireFit(entry.record, await servingOf(model));
   return model.loadAdapter(await registry.requireBytes(entry.record));
 }
 

@@ -38,12 +38,25 @@ export interface NotResolved {
   readonly ok: false;
   readonly reason: Unresolved;
   readonly message: string;
+  /** Where the one of the error's code does not fit. */
+  readonly remedy?: string;
 }
 
 /** What it will be used with; what is not given is not compared. */
 export interface Serving {
   readonly baseSha256?: string;
   readonly rendererId?: string;
+  /** The id that the model's template had before the renderer was corrected; null where it has that one still. */
+  readonly formerRendererId?: string | null;
+}
+
+/** What a model is to adapters. */
+export async function servingOf(model: {
+  hash(): Promise<string>;
+  readonly rendererId: string;
+  readonly formerRendererId: string | null;
+}): Promise<Serving> {
+  return { baseSha256: await model.hash(), rendererId: model.rendererId, formerRendererId: model.formerRendererId };
 }
 
 export interface ResolveOptions extends Serving {
@@ -79,6 +92,15 @@ export function lookUp(state: RegistryState, text: string): Entry | NotResolved 
 export function misfit({ base, rendererId }: AdapterRecord, serving: Serving): NotResolved | null {
   if (serving.baseSha256 !== undefined && serving.baseSha256 !== base.sha256)
     return not('foreign-base', `the adapter is of the base ${base.name} (${base.sha256}), and the model is ${serving.baseSha256}`);
+  if (serving.rendererId !== undefined && rendererId !== null && rendererId === serving.formerRendererId)
+    return {
+      ...not(
+        'renderer-mismatch',
+        `the adapter was trained on prompts that the renderer of isopro-native wrote before it was corrected (${rendererId}): the model's ` +
+          `chat template is rendered as jinja2 does it now (${serving.rendererId}), so that its prompts are other ones`,
+      ),
+      remedy: 'Train the adapter again with this version, or use it with the version of isopro-native that trained it.',
+    };
   if (serving.rendererId !== undefined && rendererId !== null && serving.rendererId !== rendererId)
     return not(
       'renderer-mismatch',
@@ -140,14 +162,14 @@ export async function resolveAdapter(
 }
 
 /** A typed reason as what a command throws. */
-export function unresolvedError({ reason, message }: NotResolved): IsoproError {
+export function unresolvedError({ reason, message, remedy }: NotResolved): IsoproError {
   const code =
     reason === 'bytes-missing' || reason === 'bytes-changed'
       ? 'ADAPTER_CORRUPT'
       : reason === 'foreign-base' || reason === 'renderer-mismatch'
         ? 'ADAPTER_MISMATCH'
         : 'REGISTRY_UNRESOLVED';
-  return new IsoproError(code, message);
+  return new IsoproError(code, message, remedy === undefined ? {} : { remedy });
 }
 
 /** Refuses a model that the adapter is not for. @throws IsoproError ADAPTER_MISMATCH */

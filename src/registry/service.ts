@@ -224,8 +224,12 @@ export class AdapterService<T extends LoadedVersion> {
 
   /** Hashes the bytes, loads them, and holds what was loaded against the record. */
   async #load(id: string): Promise<T> {
-    const { load, unload, baseSha256, rendererId } = this.#options;
-    const serving = { ...(baseSha256 === undefined ? {} : { baseSha256 }), ...(rendererId === undefined ? {} : { rendererId }) };
+    const { load, unload, baseSha256, rendererId, formerRendererId } = this.#options;
+    const serving = {
+      ...(baseSha256 === undefined ? {} : { baseSha256 }),
+      ...(rendererId === undefined ? {} : { rendererId }),
+      ...(formerRendererId === undefined ? {} : { formerRendererId }),
+    };
     const entry = this.#reading.state.entries.get(id);
     if (entry === undefined) throw new Refused({ ok: false, reason: 'unknown-id', message: `nothing is published as ${id}` });
     const found = await resolveEntry(this.#registry, entry, serving);

@@ -7,7 +7,7 @@ import { PEFT_CONFIG, PEFT_WEIGHTS } from '../engine/peft.js';
 import { IsoproError } from '../errors.js';
 import { parseReference } from '../registry/names.js';
 import { Registry } from '../registry/registry.js';
-import { requireFit, resolveAdapter, unresolvedError, type Resolved } from '../registry/resolve.js';
+import { requireFit, resolveAdapter, servingOf, unresolvedError, type Resolved } from '../registry/resolve.js';
 import { findAdapter, type FoundAdapter } from './find-adapter.js';
 import { kindOf, runFolders, RUNS } from './find-run.js';
 
@@ -20,6 +20,7 @@ export interface NamedAdapter extends FoundAdapter {
 interface Answering {
   hash(): Promise<string>;
   readonly rendererId: string;
+  readonly formerRendererId: string | null;
 }
 
 const isUnknownRun = (error: unknown): boolean => error instanceof IsoproError && error.code === 'RUN_NOT_FOUND';
@@ -83,7 +84,7 @@ export async function nameAdapter(target: string, registry = new Registry(), par
 
 /** Refuses a model that a published adapter is not for, by its bytes and by how it is asked. @throws IsoproError ADAPTER_MISMATCH */
 export async function requireServable({ published }: Pick<NamedAdapter, 'published'>, model: Answering): Promise<void> {
-  if (published !== null) requireFit(published.record, { baseSha256: await model.hash(), rendererId: model.rendererId });
+  if (published !== null) requireFit(published.record, await servingOf(model));
 }
 
 /**

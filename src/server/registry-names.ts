@@ -15,6 +15,7 @@ export async function registryNames(registry: Registry, model: HostedModel, onEr
   const service = await serveAdapters<HostedAdapter>(registry, {
     baseSha256: await model.hash(),
     rendererId: model.rendererId,
+    formerRendererId: model.formerRendererId,
     load: ({ file }) => model.loadAdapter(file, { probe: true }),
     unload: (adapter) => adapter.dispose(),
     onError,

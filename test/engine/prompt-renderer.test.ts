@@ -1,8 +1,8 @@
-import vm from 'node:vm';
-import { describe, expect, jest, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { infillTokens } from '../../src/engine/infill.js';
 import { loadModel } from '../../src/engine/model.js';
 import { PromptRenderer, type PromptVocabulary } from '../../src/engine/prompt-renderer.js';
+import { Random } from '../../src/random.js';
 import { uint32, writeAtomically } from '../../src/embedded/gguf.js';
 import { encodeModel, synthesizeModel } from '../models/synthetic.js';
 import { syntheticModel } from './fixtures.js';
@@ -50,6 +50,96 @@ describe('the prompt renderer', () => {
     expect(plain).toBe(`user\n${content}\n`);
   });
 
+  /** Tokens of two letters and a sign, of one to four characters, so that they overlap, begin with one another and stand alone. */
+  test('whatever is said, each control token is one that the template wrote, and the text is the text', () => {
+    const rng = new Random(7n);
+    const drawn = (most: number, letters = 'ab<'): string =>
+      Array.from({ length: rng.nextInteger(1, most) }, () => letters[rng.nextInteger(0, letters.length - 1)]!).join('');
+    for (let i = 0; i < 500; i++) {
+      const tokens = [...new Set(Array.from({ length: rng.nextInteger(1, 6) }, () => drawn(4)))];
+      const controlTokens = tokens.map((text, at) => ({ id: 256 + at, text }));
+      const content = drawn(40, 'ab<\ufdd0c');
+      const told = vocabulary({ chatTemplate: '[{{ messages[0].content }}]', controlTokens, bos: -1, eos: -1 });
+      const { tokenIds, text } = new PromptRenderer(told).render(user(content), true);
+      expect([tokens, content, text]).toEqual([tokens, content, `[${content}]`]);
+      expect([tokens, content, [...tokenIds].filter((id) => id >= 256)]).toEqual([tokens, content, []]);
+      expect(Buffer.from(tokenIds).toString('utf8')).toBe(`[${content}]`);
+    }
+  });
+
+  test.each([
+    ['a token that is whole again when another is taken out of it', ['ab', 'bc'], 'abc abbcc'],
+    ['tokens that begin with one another', ['a', 'ab', 'abc'], 'abcabaa'],
+    ['a character that takes two of JavaScript', ['\u{1f30d}', '\u{1f30d}x'], '\u{1f30d}x\u{1f30d}'],
+    ['tokens that hold the first markers', ['a\ufdd0', 'ab', '\ufdd1'], 'a\ufdd0ab\ufdd1b'],
+    ['a blank and a line break', [' ', '\n'], ' a\n\n b '],
+  ])('%s', (_what, tokens, content) => {
+    const controlTokens = tokens.map((text, at) => ({ id: 256 + at, text }));
+    const render = (chatTemplate: string): Int32Array =>
+      new PromptRenderer(vocabulary({ chatTemplate, controlTokens, bos: -1, eos: -1 })).render(user(content), true).tokenIds;
+    expect(Buffer.from(render('{{ messages[0].content }}')).toString('utf8')).toBe(content);
+    const written = render(`{{ messages[0].content }}${tokens[0]}`);
+    expect(written.at(-1)).toBe(256);
+    expect([...written].filter((id) => id >= 256)).toHaveLength(1);
+  });
+
+  test('a control token that is too long to be looked for is named, where a prompt is rendered', () => {
+    const controlTokens = [{ id: 260, text: 'a'.repeat(100_000) }];
+    const renderer = new PromptRenderer(vocabulary({ controlTokens }));
+    expect(() => renderer.render(user('aaaa'), true)).toThrow(
+      expect.objectContaining({ code: 'TEMPLATE_INVALID', message: expect.stringContaining('control token 260 has 100000 characters') }),
+    );
+  });
+
+  test('so many that they would fill the memory are refused', () => {
+    const controlTokens = Array.from({ length: 60_000 }, (_, id) => ({
+      id,
+      text: String(id).padEnd(200, String.fromCharCode(97 + (id % 26))),
+    }));
+    expect(() => new PromptRenderer(vocabulary({ controlTokens })).render(user('a'), true)).toThrow(
+      expect.objectContaining({ code: 'TEMPLATE_INVALID', message: expect.stringContaining('more than 2000000 characters together') }),
+    );
+  });
+
+  test('megabytes of what begins like a token are rendered at once', () => {
+    const controlTokens = [{ id: 256, text: `${'a'.repeat(100)}b` }];
+    const began = performance.now();
+    const { text } = new PromptRenderer(vocabulary({ controlTokens })).render(user('a'.repeat(1_000_000)), true);
+    expect(text.length).toBeGreaterThan(1_000_000);
+    expect(performance.now() - began).toBeLessThan(20_000);
+  });
+
+  test('names the control tokens of a text', () => {
+    expect(new PromptRenderer(vocabulary()).controlTokensIn('a <|im_end|> b <s><|im_end|><|im_start|>xy')).toEqual([
+      '<|im_end|>',
+      '<s>',
+      '<|im_start|>x',
+    ]);
+  });
+
+  test.each([
+    ['{% for m in messages %}{{ m.role }}{{ m.content }}{% endfor %}', true],
+    ["{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}{{ messages[0].content }}", false],
+    ["{% for m in messages if m.role != 'system' %}{{ m.content }}{% endfor %}", false],
+    ['{{ messages[0].content | trim }}{% for m in messages[1:] %}{{ m.content }}{% endfor %}', true],
+    ['', true],
+  ])('whether a template writes a system message: %j', (chatTemplate, takesSystem) => {
+    expect(new PromptRenderer(vocabulary({ chatTemplate })).takesSystem).toBe(takesSystem);
+  });
+
+  test.each([
+    ['', 257],
+    ['{% for m in messages %}{{ m.content }}</s>\n{% endfor %}', 259],
+    ['{% for m in messages %}<s>{{ m.role }}: {{ m.content }} \n{% endfor %}', null], // the next one's beginning ends no reply
+    ['{% for m in messages %}{{ m.content }}{% if not loop.last %}<|im_end|>{% endif %}{% endfor %}', 257],
+    ["{% for m in messages %}{{ m.content }}{% if m.role == 'assistant' %}</s><|im_end|>{% endif %}{% endfor %}", 259],
+    ['{% for m in messages %}{{ m.content | trim }}{{ eos_token }}{% endfor %}', 259],
+    ['{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}', null],
+    ["{{ raise_exception('never') }}", null],
+  ])('what ends a reply: %j', (chatTemplate, end) => {
+    expect(new PromptRenderer(vocabulary({ chatTemplate })).endOfReply()).toBe(end);
+  });
+
   test('variables are told to the template as plain text, and change nothing that it does not ask for', async () => {
     const chatTemplate = '{{ bos_token }}{% if calm %}calm {% endif %}{% if names %}{{ names[0] }}{% endif %}{{ messages[0].content }}';
     const renderer = new PromptRenderer(vocabulary({ chatTemplate }));
@@ -64,6 +154,13 @@ describe('the prompt renderer', () => {
     expect(write(await render({ calm: true, names: ['Ann '], other: { a: 1 } }))).toBe('[<s>]calm Ann Hi');
     const hostile = await render({ names: ['</s><|im_start|>'] });
     expect([...hostile].filter((id) => id >= 256)).toEqual([258]);
+  });
+
+  test.each([600, 20_000, 200_000])('variables that nest %d deep are refused', async (depth) => {
+    let value: unknown = 1;
+    for (let i = 0; i < depth; i++) value = i % 2 === 0 ? [value] : { a: value };
+    const rendered = new PromptRenderer(vocabulary()).renderAside([...user('x')], true, async () => [], { value } as never);
+    await expect(rendered).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', message: expect.stringContaining('nest deeper') });
   });
 
   test.each([
@@ -111,46 +208,6 @@ describe('the prompt renderer', () => {
           `${content}?`,
         ]);
       }
-    }
-  });
-
-  test('no thread watches the clock for a template that goes by quickly, and its text is the same as under one', () => {
-    const runs = jest.spyOn(vm.Script.prototype, 'runInContext');
-    try {
-      const chatTemplate =
-        '{%- set ns = namespace(n=0) -%}{%- macro turn(m) -%}[{{ m.role | upper }}: {{ m.content | trim }}]{%- endmacro -%}' +
-        '{% for m in messages %}{% if not loop.first %}, {% endif %}{{ turn(m) }}{% set ns.n = ns.n + 1 %}{% endfor %} {{ ns.n }} ' +
-        "{{ none is none and true and not False }} {{ messages[-1]['content'].split('e') | join('+') }}";
-      const told = (template: string, contents: readonly string[]): string[] =>
-        new PromptRenderer(vocabulary({ chatTemplate: template })).renderAll(contents.map(user), true).map(({ text }) => text);
-      const many = Array.from({ length: 130 }, (_, i) => ` tree ${i % 100} `);
-      const freely = told(chatTemplate, many);
-      expect(runs).not.toHaveBeenCalled();
-      expect(freely[7]).toBe('[USER: tree 7] 1 true  tr++ 7 ');
-      // a list that may be of any length is made under the watch alone
-      expect(told(`{% for i in range(1) %}{% endfor %}${chatTemplate}`, many)).toEqual(freely);
-      expect(runs).toHaveBeenCalledTimes(3); // 64 texts at a time
-    } finally {
-      runs.mockRestore();
-    }
-  });
-
-  test.each([
-    ['a list that doubles', '{% set ns = namespace(a=[1]) %}{% for m in messages %}DOUBLE{% endfor %}'],
-    ['a text that doubles', "{% set ns = namespace(a='x') %}{% for m in messages %}DOUBLE{% endfor %}"],
-    ['a list of itself twice', `{% set ns = namespace(a=[]) %}${'{% set ns.a = [ns.a, ns.a] %}'.repeat(40)}{{ ns.a | tojson }}`],
-    [
-      'a step that is cut short',
-      `{% set L = [${'0,'.repeat(700)}] %}{% for i in L %}{% for j in L %}{% continue %}{% endfor %}{% endfor %}`,
-    ],
-  ])('%s is left to the watch before it takes long', (_, template) => {
-    const runs = jest.spyOn(vm.Script.prototype, 'runInContext').mockImplementation(() => ['watched']);
-    try {
-      const chatTemplate = template.replace('DOUBLE', '{% set ns.a = ns.a + ns.a %}'.repeat(64));
-      expect(new PromptRenderer(vocabulary({ chatTemplate })).render(user('x'), true).text).toBe('watched');
-      expect(runs).toHaveBeenCalledTimes(1);
-    } finally {
-      runs.mockRestore();
     }
   });
 

@@ -61,3 +61,14 @@ test('too little memory is said; of a file that cannot be loaded nothing more is
   expect(of(metadata, {}, 199).cautions).toEqual([expect.stringMatching(/does not fit/)]);
   expect(of({}, { problem: { code: 'MODEL_CORRUPT', message: 'cut off' } }, 0).cautions).toEqual([]);
 });
+
+test('what a template uses and is not supported is listed, whether a question reaches it or not', () => {
+  const chatTemplate =
+    "{% if tools %}{{ tools | groupby('a') }}{{ tools is escaped }}{% include 'x' %}{% endif %}{{ messages[0].content.encode() }}";
+  const { chat, cautions } = of({ ...END, 'tokenizer.chat_template': chatTemplate });
+  expect(chat.problem).toContain('the method "encode"');
+  expect(cautions).toContainEqual(
+    'messages: the chat template uses the filter "groupby", the test "escaped", the statement "include", the method "encode": ' +
+      'a prompt that reaches what is not supported is refused',
+  );
+});

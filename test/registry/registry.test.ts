@@ -246,6 +246,20 @@ describe('resolve (A8)', () => {
     expect(await reason('sql@champion', { baseSha256: 'cc'.repeat(32) })).toBe('foreign-base');
     expect(await reason('sql@champion', { baseSha256: base.sha256, rendererId: 'cc'.repeat(32) })).toBe('renderer-mismatch');
     expect(await reason('sql@champion', { baseSha256: base.sha256, rendererId })).toBe(null);
+    // the renderer was corrected since: another template or the same one, which is told apart by the id of before
+    for (const [formerRendererId, remedy] of [
+      [rendererId, 'Train the adapter again with this version, or use it with the version of isopro-native that trained it.'],
+      [null, undefined],
+      ['dd'.repeat(32), undefined],
+    ] as const) {
+      const found = await resolveAdapter(registry, 'sql@champion', { rendererId: 'cc'.repeat(32), formerRendererId });
+      expect(found).toMatchObject({ ok: false, reason: 'renderer-mismatch' });
+      expect(found).toHaveProperty(
+        'message',
+        expect.stringMatching(remedy === undefined ? /and the model's is cccc/ : /before it was corrected/),
+      );
+      expect((found as { remedy?: string }).remedy).toBe(remedy);
+    }
     const { records } = await registry.read();
     expect(await resolveAdapter(registry, 'ladder@champion', { fallback: 'sql@champion' })).toMatchObject({
       id: a,

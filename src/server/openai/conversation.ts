@@ -12,8 +12,11 @@ import { callText, planTools, resultText, type ToolPlan } from './tools.js';
 export const textOf = (content: string | readonly { readonly type: string; readonly text?: unknown }[] | undefined): string =>
   content === undefined ? '' : typeof content === 'string' ? content : content.map(({ text }) => String(text)).join('');
 
-/** Roles that every template has: calls are shown as what the assistant wrote, results as what it was told. */
-export function conversationOf(messages: readonly ChatMessageBody[], instructions?: string): ChatMessage[] {
+/**
+ * Roles that every template has: calls are shown as what the assistant wrote, results as what it was told, in one message with what the user
+ * says then, since some templates take no two of them.
+ */
+export function conversationOf(messages: readonly ChatMessageBody[]): ChatMessage[] {
   const said: ChatMessage[] = [];
   let results = false;
   for (const message of messages) {
@@ -26,14 +29,22 @@ export function conversationOf(messages: readonly ChatMessageBody[], instruction
       const calls = (message.tool_calls ?? []).map((call) => callText(call.function));
       said.push({ role: 'assistant', content: [...(content === '' ? [] : [content]), ...calls].join('\n') });
     } else {
-      said.push({ role: message.role === 'user' ? 'user' : 'system', content });
+      const before = results && message.role === 'user' ? said.pop() : undefined;
+      const text = before === undefined ? content : `${before.content}\n${content}`;
+      said.push({ role: message.role === 'user' ? 'user' : 'system', content: text });
     }
     results = message.role === 'tool';
   }
-  if (instructions === undefined) return said;
+  return said;
+}
+
+/** With what the model is told of tools: as a system message, or before what the user says first where the template takes none. */
+export function withInstructions(said: readonly ChatMessage[], instructions: string, takesSystem: boolean): ChatMessage[] {
+  const role = takesSystem || said[0]?.role === 'system' ? 'system' : 'user';
   const [first, ...rest] = said;
-  if (first?.role === 'system') return [{ role: 'system', content: `${first.content}\n\n${instructions}` }, ...rest];
-  return [{ role: 'system', content: instructions }, ...said];
+  if (first?.role !== role) return [{ role, content: instructions }, ...said];
+  const told = role === 'system' ? [first.content, instructions] : [instructions, first.content];
+  return [{ role, content: told.join('\n\n') }, ...rest];
 }
 
 /** What is said, and how it is to be answered. */
@@ -70,12 +81,9 @@ export async function planConversation(
   const grammar = tools?.grammar ?? grammarOf(request.format);
   if (tools !== null && request.format !== undefined && request.format.type !== 'text')
     throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
-  const promptIds = await promptIdsOf(
-    served,
-    asking,
-    { messages: conversationOf(request.messages, tools?.instructions) },
-    { variables: request.variables ?? {} },
-  );
+  const said = conversationOf(request.messages);
+  const messages = tools === null ? said : withInstructions(said, tools.instructions, served.model.takesSystem);
+  const promptIds = await promptIdsOf(served, asking, { messages }, { variables: request.variables ?? {} });
   const draw: Draw = {
     tokenIds: promptIds,
     ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),

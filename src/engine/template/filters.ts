@@ -1,0 +1,443 @@
+/** Filters as jinja2 3.1 has them, and `tojson` as transformers has it. */
+import { bound } from './arguments.js';
+import { formatted, total } from './arithmetic.js';
+import type { Budget } from './budget.js';
+import { NotCovered, TemplateError, TemplateLimit } from './failures.js';
+import { capitalized, lower, paddedTo, replaced, stripped, upper } from './methods.js';
+import { json, str } from './python-text.js';
+import {
+  characters,
+  Dict,
+  equal,
+  integerOf,
+  Items,
+  iterated,
+  lengthOf,
+  numeric,
+  order,
+  textOf,
+  truth,
+  tuple,
+  typeName,
+  Undefined,
+  type Given,
+  type Value,
+} from './values.js';
+
+/** What a filter needs of whoever runs it. */
+export interface Runner {
+  readonly budget: Budget;
+  /** `value.name`, or `value[0]` where the name is a number, step by step where it has points. */
+  attribute(value: Value, path: Value): Value;
+  filter(name: string, of: Value, given: Given): Value;
+  test(name: string, of: Value, given: Given): boolean;
+}
+
+type Run = (of: Value, given: Given, runner: Runner) => Value;
+
+const BLANKS_OF_WORDS = /[\p{L}\p{N}\p{Mn}\p{Mc}\p{Pc}]+/gu;
+
+const plain =
+  (change: (text: string) => string): Run =>
+  (of, given, { budget }) => {
+    bound('the filter', [], given);
+    const text = str(of, budget);
+    budget.text(text.length);
+    return change(text);
+  };
+
+/** Texts compare without regard to case unless asked for. */
+const folded = (value: Value, caseSensitive: boolean): Value => (typeof value === 'string' && !caseSensitive ? lower(value) : value);
+
+function sorted(
+  members: readonly Value[],
+  keyOf: (value: Value) => Value,
+  { reverse, caseSensitive, budget }: { reverse: boolean; caseSensitive: boolean; budget: Budget },
+): Value[] {
+  budget.members(2 * members.length);
+  const keyed = members.map((value) => ({ value, key: folded(keyOf(value), caseSensitive) }));
+  // Python keeps the order of what is equal in either direction
+  keyed.sort((a, b) => (reverse ? order(b.key, a.key, budget) : order(a.key, b.key, budget)));
+  return keyed.map(({ value }) => value);
+}
+
+/** The paths of attributes that a filter sorts by: several with commas between them. */
+const keyBy =
+  (attribute: Value | undefined, runner: Runner, caseSensitive: boolean) =>
+  (value: Value): Value => {
+    if (attribute == null) return value;
+    const paths = typeof attribute === 'string' ? attribute.split(',') : [attribute];
+    const keys = paths.map((path) => folded(runner.attribute(value, path), caseSensitive));
+    return keys.length === 1 ? keys[0]! : [...keys];
+  };
+
+const extreme =
+  (sign: 1 | -1): Run =>
+  (of, given, runner) => {
+    const [caseSensitive = false, attribute] = bound(sign < 0 ? 'min' : 'max', ['case_sensitive', 'attribute'], given);
+    const members = iterated(of, runner.budget);
+    if (members.length === 0) return new Undefined('there is no least or greatest of nothing');
+    const keyOf = (value: Value): Value => folded(attribute == null ? value : runner.attribute(value, attribute), truth(caseSensitive));
+    return members.reduce((best, value) => (sign * order(keyOf(value), keyOf(best), runner.budget) > 0 ? value : best));
+  };
+
+/** `map` and the kin of `select`: a test of members, or of an attribute of theirs. */
+const selecting =
+  (keeps: boolean, byAttribute: boolean): Run =>
+  (of, { positional, keywords }, runner) => {
+    const [path, ...rest] = byAttribute ? positional : [null, ...positional];
+    if (path === undefined) throw new TemplateError('the name of an attribute is missing');
+    const [name, ...args] = rest;
+    const members = iterated(of, runner.budget).filter((member) => {
+      const value = path === null ? member : runner.attribute(member, path);
+      const holds =
+        name === undefined ? truth(value) : runner.test(textOf(name, 'the name of a test'), value, { positional: args, keywords });
+      return holds === keeps;
+    });
+    runner.budget.members(members.length);
+    return new Items('generator', members);
+  };
+
+const map: Run = (of, { positional, keywords }, runner) => {
+  const members = iterated(of, runner.budget);
+  runner.budget.members(members.length);
+  const attribute = keywords.get('attribute');
+  if (positional.length === 0 && attribute !== undefined) {
+    for (const name of keywords.keys())
+      if (name !== 'attribute' && name !== 'default') throw new TemplateError(`map has no parameter "${name}"`);
+    const fallback = keywords.get('default');
+    return new Items(
+      'generator',
+      members.map((member) => {
+        const value = runner.attribute(member, attribute);
+        return value instanceof Undefined && fallback !== undefined ? fallback : value;
+      }),
+    );
+  }
+  const [name, ...args] = positional;
+  const filter = textOf(name ?? new Undefined('map needs a filter'), 'the name of a filter');
+  return new Items(
+    'generator',
+    members.map((member) => runner.filter(filter, member, { positional: args, keywords })),
+  );
+};
+
+const fallback: Run = (of, given) => {
+  const [value = '', boolean = false] = bound('default', ['default_value', 'boolean'], given);
+  return of instanceof Undefined || (truth(boolean) && !truth(of)) ? value : of;
+};
+
+const length: Run = (of, given, { budget }) => {
+  bound('length', [], given);
+  if (typeof of === 'string') {
+    budget.read(of.length);
+    return BigInt(lengthOf(of));
+  }
+  if (of instanceof Dict) return BigInt(of.size);
+  if (of instanceof Undefined) return 0n;
+  const members = Array.isArray(of) ? of : of instanceof Items && of.kind !== 'generator' ? of.members : null;
+  if (members === null) throw new TemplateError(`${typeName(of)} has no length`);
+  return BigInt(members.length);
+};
+
+function toInteger(of: Value, given: Given): Value {
+  const [otherwise = 0n, base = 10n] = bound('int', ['default', 'base'], given);
+  if (of instanceof Undefined) of.fail();
+  if (typeof of === 'string') {
+    if (base !== 10n) throw new NotCovered('the filter "int" with a base');
+    const digits = /^[+-]?\d+(?:_\d+)*$/.exec(stripSpace(of))?.[0];
+    if (digits !== undefined && digits.length < 4300) return BigInt(digits.replaceAll('_', '').replace('+', ''));
+    const number = floatOf(of);
+    return number === null || !Number.isFinite(number) ? otherwise : BigInt(Math.trunc(number));
+  }
+  const number = numeric(of);
+  if (number === null || (typeof number === 'number' && !Number.isFinite(number))) return otherwise;
+  return typeof number === 'bigint' ? number : BigInt(Math.trunc(number));
+}
+
+const stripSpace = (text: string): string => text.trim();
+const FLOAT = /^[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?$/i;
+function floatOf(text: string): number | null {
+  const bare = stripSpace(text);
+  if (FLOAT.test(bare)) return Number(bare.replaceAll('_', ''));
+  const word = /^([+-]?)(inf(?:inity)?|nan)$/i.exec(bare);
+  if (word === null) return null;
+  return /^n/i.test(word[2]!) ? NaN : word[1] === '-' ? -Infinity : Infinity;
+}
+
+/** Half to even, of the float's exact value. */
+function round(value: number, precision: number): number {
+  const shifted = value * 10 ** precision;
+  if (Math.abs(shifted - Math.trunc(shifted)) === 0.5 && Number.isInteger(shifted * 2)) {
+    const even = 2 * Math.round(shifted / 2);
+    const exactTie = precision <= 0 || Number((even / 10 ** precision).toFixed(precision)) * 10 ** precision === even;
+    if (exactTie && (precision === 0 || isExactTie(value, precision))) return even / 10 ** precision;
+  }
+  if (precision < 0) return Math.round(shifted) / 10 ** precision;
+  return Math.abs(value) < 1e21 ? Number(value.toFixed(precision)) : value;
+}
+/** Whether the decimal expansion of the float ends with a 5 behind the last place that is kept. */
+const isExactTie = (value: number, precision: number): boolean =>
+  precision < 0 ||
+  /^0*5?0*$/.test(
+    Math.abs(value)
+      .toFixed(Math.min(100, precision + 60))
+      .split('.')[1]
+      ?.slice(precision) ?? '',
+  );
+
+const toRound: Run = (of, given) => {
+  const [precision = 0n, method = 'common'] = bound('round', ['precision', 'method'], given);
+  const number = numeric(of);
+  if (number === null) {
+    if (of instanceof Undefined) of.fail();
+    throw new TemplateError(`${typeName(of)} cannot be rounded`);
+  }
+  const places = integerOf(precision, 'a precision');
+  if (Math.abs(places) > 40) throw new TemplateError('a precision is beyond 40');
+  if (method === 'common') {
+    if (typeof number === 'number') return Number.isFinite(number) ? round(number, places) : number;
+    if (places < 0) throw new NotCovered('the filter "round" of an integer to tens');
+    return number;
+  }
+  if (method !== 'ceil' && method !== 'floor') throw new TemplateError('the method of round is common, ceil or floor');
+  const scaled = Number(number) * 10 ** places;
+  return (method === 'ceil' ? Math.ceil(scaled) : Math.floor(scaled)) / 10 ** places;
+};
+
+const batch: Run = (of, given, { budget }) => {
+  const [count, fill] = bound('batch', ['linecount', 'fill_with'], given);
+  const size = integerOf(count ?? new Undefined('a length is missing'), 'a length');
+  if (size < 1) throw new TemplateError('a batch has one member at least');
+  const members = iterated(of, budget);
+  budget.members(members.length);
+  const batches: Value[][] = [];
+  for (let at = 0; at < members.length; at += size) batches.push(members.slice(at, at + size));
+  const last = batches.at(-1);
+  if (last !== undefined && fill != null) {
+    budget.members(size - last.length);
+    while (last.length < size) last.push(fill);
+  }
+  return new Items('generator', batches);
+};
+
+const slices: Run = (of, given, { budget }) => {
+  const [count, fill] = bound('slice', ['slices', 'fill_with'], given);
+  const columns = integerOf(count ?? new Undefined('a number is missing'), 'a number of slices');
+  if (columns < 1) throw new TemplateError('there is one slice at least');
+  const members = iterated(of, budget);
+  budget.members(members.length + columns);
+  const size = Math.floor(members.length / columns);
+  const longer = members.length % columns;
+  const found = Array.from({ length: columns }, (_, i) => {
+    const begin = i * size + Math.min(i, longer);
+    const part = members.slice(begin, begin + size + (i < longer ? 1 : 0));
+    return fill != null && i >= longer ? [...part, fill] : part;
+  });
+  return new Items('generator', found);
+};
+
+const indent: Run = (of, given, { budget }) => {
+  const [width = 4n, first = false, blank = false] = bound('indent', ['width', 'first', 'blank'], given);
+  const text = `${str(of, budget)}\n`;
+  const size = typeof width === 'string' ? 0 : Math.max(0, integerOf(width, 'a width'));
+  if (size > 10_000) throw new TemplateLimit('an indent is wider than 10,000');
+  const spaces = typeof width === 'string' ? width : ' '.repeat(size);
+  const lines = text.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/);
+  if (lines.at(-1) === '') lines.pop();
+  budget.text(text.length + lines.length * spaces.length);
+  const indented = lines.map((line, i) => (i === 0 ? line : line !== '' || truth(blank) ? spaces + line : line)).join('\n');
+  return (truth(first) ? spaces : '') + indented;
+};
+
+const tojson: Run = (of, given, { budget }) => {
+  const [ascii = false, indent = null, separators = null, sort = false] = bound(
+    'tojson',
+    ['ensure_ascii', 'indent', 'separators', 'sort_keys'],
+    given,
+  );
+  const pair = separators === null ? null : iterated(separators, budget).map((text) => textOf(text, 'a separator'));
+  if (pair !== null && pair.length !== 2) throw new TemplateError('separators are two');
+  if (typeof indent !== 'string' && indent !== null && integerOf(indent, 'an indent') > 1000)
+    throw new TemplateLimit('an indent is wider than 1,000');
+  const spaces = typeof indent === 'string' || indent === null ? indent : ' '.repeat(Math.max(0, integerOf(indent, 'an indent')));
+  const [item, key] = pair ?? [spaces === null ? ', ' : ',', ': '];
+  return json(of, { indent: spaces, item: item!, key: key!, ascii: truth(ascii), sorted: truth(sort) }, budget);
+};
+
+const dictsort: Run = (of, given, runner) => {
+  const [caseSensitive = false, by = 'key', reverse = false] = bound('dictsort', ['case_sensitive', 'by', 'reverse'], given);
+  if (!(of instanceof Dict)) throw new TemplateError(`dictsort takes a dict, not ${typeName(of)}`);
+  if (by !== 'key' && by !== 'value') throw new TemplateError('dictsort is by key or by value');
+  const entries = of.entries().map((entry) => tuple(...entry));
+  const at = by === 'key' ? 0 : 1;
+  return sorted(entries, (entry) => (entry as Items).members[at]!, {
+    reverse: truth(reverse),
+    caseSensitive: truth(caseSensitive),
+    budget: runner.budget,
+  });
+};
+
+const join: Run = (of, given, runner) => {
+  const [separator = '', attribute] = bound('join', ['d', 'attribute'], given);
+  const { budget } = runner;
+  const between = str(separator, budget);
+  const texts = iterated(of, budget).map((member) => {
+    const text = str(attribute == null ? member : runner.attribute(member, attribute), budget);
+    budget.text(text.length + between.length);
+    return text;
+  });
+  return texts.join(between);
+};
+
+const unique: Run = (of, given, runner) => {
+  const [caseSensitive = false, attribute] = bound('unique', ['case_sensitive', 'attribute'], given);
+  const seen = new Dict();
+  const members = iterated(of, runner.budget).filter((member) => {
+    const key = folded(attribute == null ? member : runner.attribute(member, attribute), truth(caseSensitive));
+    const isNew = seen.get(key) === undefined;
+    if (isNew) seen.set(key, true);
+    return isNew;
+  });
+  runner.budget.members(members.length);
+  return new Items('generator', members);
+};
+
+const reverse: Run = (of, given, { budget }) => {
+  bound('reverse', [], given);
+  if (typeof of === 'string') {
+    budget.members(of.length);
+    return [...characters(of)].reverse().join('');
+  }
+  const members = iterated(of, budget);
+  budget.members(members.length);
+  return new Items('generator', [...members].reverse());
+};
+
+const FILTERS: Readonly<Record<string, Run>> = {
+  abs: (of) => {
+    const number = numeric(of);
+    if (number === null) throw new TemplateError(`${typeName(of)} has no absolute value`);
+    return typeof number === 'number' ? Math.abs(number) : number < 0n ? -number : number;
+  },
+  batch,
+  capitalize: plain(capitalized),
+  center: (of, given, { budget }) => {
+    const [width = 80n] = bound('center', ['width'], given);
+    return paddedTo(str(of, budget), integerOf(width, 'a width'), 'both', ' ', budget);
+  },
+  count: length,
+  d: fallback,
+  default: fallback,
+  dictsort,
+  first: (of, given, { budget }) => {
+    bound('first', [], given);
+    const members = iterated(of, budget);
+    return members.length === 0 ? new Undefined('there is no first of nothing') : members[0]!;
+  },
+  float: (of, given) => {
+    const [otherwise = 0] = bound('float', ['default'], given);
+    if (of instanceof Undefined) of.fail();
+    if (typeof of === 'string') return floatOf(of) ?? otherwise;
+    const number = numeric(of);
+    return number === null ? otherwise : Number(number);
+  },
+  format: (of, { positional, keywords }, { budget }) => {
+    if (keywords.size > 0) throw new NotCovered('the filter "format" with names');
+    return formatted(str(of, budget), tuple(...positional), budget);
+  },
+  indent,
+  int: toInteger,
+  items: (of, given, { budget }) => {
+    bound('items', [], given);
+    if (of instanceof Undefined) return new Items('generator', []);
+    if (!(of instanceof Dict)) throw new TemplateError(`items takes a dict, not ${typeName(of)}`);
+    budget.members(of.size);
+    return new Items(
+      'generator',
+      of.entries().map((entry) => tuple(...entry)),
+    );
+  },
+  join,
+  last: (of, given, { budget }) => {
+    bound('last', [], given);
+    if (of instanceof Items && of.kind === 'generator') throw new TemplateError('a generator has no last member');
+    const members = iterated(of, budget);
+    return members.length === 0 ? new Undefined('there is no last of nothing') : members.at(-1)!;
+  },
+  length,
+  list: (of, given, { budget }) => {
+    bound('list', [], given);
+    const members = iterated(of, budget);
+    budget.members(members.length);
+    return [...members];
+  },
+  lower: plain(lower),
+  map,
+  max: extreme(1),
+  min: extreme(-1),
+  reject: selecting(false, false),
+  rejectattr: selecting(false, true),
+  replace: (of, given, { budget }) => {
+    const [from, to, count] = bound('replace', ['old', 'new', 'count'], given);
+    if (from === undefined || to === undefined) throw new TemplateError('replace takes what is replaced and what takes its place');
+    const most = count == null ? -1 : integerOf(count, 'a count');
+    return replaced(str(of, budget), textOf(from, 'what is replaced'), textOf(to, 'a replacement'), most, budget);
+  },
+  reverse,
+  round: toRound,
+  select: selecting(true, false),
+  selectattr: selecting(true, true),
+  slice: slices,
+  sort: (of, given, runner) => {
+    const [reversed = false, caseSensitive = false, attribute] = bound('sort', ['reverse', 'case_sensitive', 'attribute'], given);
+    const sensitive = truth(caseSensitive);
+    return sorted(iterated(of, runner.budget), keyBy(attribute, runner, sensitive), {
+      reverse: truth(reversed),
+      caseSensitive: sensitive,
+      budget: runner.budget,
+    });
+  },
+  string: (of, given, { budget }) => {
+    bound('string', [], given);
+    return str(of, budget);
+  },
+  sum: (of, given, runner) => {
+    const [attribute, start = 0n] = bound('sum', ['attribute', 'start'], given);
+    const members = iterated(of, runner.budget);
+    return total(attribute == null ? [...members] : members.map((member) => runner.attribute(member, attribute)), start, runner.budget);
+  },
+  title: plain((text) =>
+    text
+      .split(/([-\s({[<]+)/)
+      .filter((part) => part !== '')
+      .map((part) => upper(characters(part)[0]!) + lower(part.slice(characters(part)[0]!.length)))
+      .join(''),
+  ),
+  tojson,
+  trim: (of, given, { budget }) => {
+    const [chars] = bound('trim', ['chars'], given);
+    return stripped(str(of, budget), 'both', chars == null ? null : textOf(chars, 'what is trimmed'), budget);
+  },
+  unique,
+  upper: plain(upper),
+  wordcount: (of, given, { budget }) => {
+    bound('wordcount', [], given);
+    const text = str(of, budget);
+    budget.read(text.length);
+    return BigInt([...text.matchAll(BLANKS_OF_WORDS)].length);
+  },
+};
+
+/** `safe` changes nothing where it ends an output, and is refused elsewhere: what is safe escapes what it is joined with. */
+export const FILTER_NAMES: ReadonlySet<string> = new Set([...Object.keys(FILTERS), 'safe']);
+
+/** @throws NotCovered, TemplateError */
+export function filtered(name: string, of: Value, given: Given, runner: Runner): Value {
+  if (!Object.hasOwn(FILTERS, name)) throw new NotCovered(`the filter "${name}"${name === 'safe' ? ' within an expression' : ''}`);
+  return FILTERS[name]!(of, given, runner);
+}
+
+/** Whether two are the same to `sameas`: one value, not one of the same worth. */
+export const isSame = (left: Value, right: Value, budget: Budget): boolean =>
+  typeof left === 'object' && left !== null ? left === right : typeName(left) === typeName(right) && equal(left, right, budget);

@@ -1,0 +1,399 @@
+/** Methods of texts, lists and dicts, those of Python that a template may call. What changes its object is refused by jinja2's sandbox too. */
+import { bound } from './arguments.js';
+import type { Budget } from './budget.js';
+import { NotCovered, TemplateError, TemplateLimit } from './failures.js';
+import { SPACE } from './lexer.js';
+import { str } from './python-text.js';
+import { slice } from './arithmetic.js';
+import {
+  characters,
+  Dict,
+  equal,
+  integerOf,
+  Items,
+  iterated,
+  lengthOf,
+  textOf,
+  tuple,
+  Undefined,
+  type Given,
+  type Value,
+} from './values.js';
+
+type Method<Of> = (of: Of, given: Given, budget: Budget) => Value;
+
+const BLANK = new RegExp(`^[${SPACE}]$`);
+const ALL_BLANK = new RegExp(`^[${SPACE}]+$`);
+const LINE_END = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g;
+const WIDEST = 10_000_000;
+
+/** From either end. @param chars those that go; null: white space */
+export function stripped(text: string, ends: 'both' | 'left' | 'right', chars: string | null, budget: Budget): string {
+  budget.text(text.length);
+  const set = chars === null ? null : new Set(characters(chars));
+  const isGone = (character: string): boolean => (set === null ? BLANK.test(character) : set.has(character));
+  let from = 0;
+  let to = text.length;
+  const before = (at: number): string => {
+    const low = text.charCodeAt(at - 1);
+    return low >= 0xdc00 && low <= 0xdfff && at > 1 && text.codePointAt(at - 2)! > 0xffff ? text.slice(at - 2, at) : text[at - 1]!;
+  };
+  if (ends !== 'right')
+    while (from < to) {
+      const character = String.fromCodePoint(text.codePointAt(from)!);
+      if (!isGone(character)) break;
+      from += character.length;
+    }
+  if (ends !== 'left')
+    while (to > from) {
+      const character = before(to);
+      if (!isGone(character)) break;
+      to -= character.length;
+    }
+  return text.slice(from, to);
+}
+
+const strip =
+  (ends: 'both' | 'left' | 'right'): Method<string> =>
+  (text, given, budget) => {
+    const [chars] = bound('strip', ['chars'], given);
+    return stripped(text, ends, chars == null ? null : textOf(chars, 'what is stripped'), budget);
+  };
+
+const isBlank = (character: string | undefined): boolean => character !== undefined && BLANK.test(character);
+
+/** @param most splits; negative: all */
+function splitBlanks(text: string, most: number): string[] {
+  const pieces: string[] = [];
+  let at = 0;
+  for (;;) {
+    while (isBlank(text[at])) at++;
+    if (at >= text.length) return pieces;
+    if (pieces.length === most) return [...pieces, text.slice(at)];
+    const from = at;
+    while (at < text.length && !isBlank(text[at])) at++;
+    pieces.push(text.slice(from, at));
+  }
+}
+
+function splitBlanksFromRight(text: string, most: number): string[] {
+  const pieces: string[] = [];
+  let at = text.length;
+  for (;;) {
+    while (isBlank(text[at - 1])) at--;
+    if (at === 0) return pieces.reverse();
+    if (pieces.length === most) return [...pieces, text.slice(0, at)].reverse();
+    const to = at;
+    while (at > 0 && !isBlank(text[at - 1])) at--;
+    pieces.push(text.slice(at, to));
+  }
+}
+
+function splitBy(text: string, separator: string, most: number, fromRight: boolean, budget: Budget): string[] {
+  if (separator === '') throw new TemplateError('a separator is empty');
+  budget.search(text, separator);
+  const pieces = text.split(separator);
+  if (most < 0 || pieces.length <= most + 1) return pieces;
+  return fromRight
+    ? [pieces.slice(0, pieces.length - most).join(separator), ...pieces.slice(pieces.length - most)]
+    : [...pieces.slice(0, most), pieces.slice(most).join(separator)];
+}
+
+const split =
+  (fromRight: boolean): Method<string> =>
+  (text, given, budget) => {
+    const [separator, count] = bound('split', ['sep', 'maxsplit'], given);
+    const most = count === undefined ? -1 : integerOf(count, 'maxsplit');
+    budget.text(text.length);
+    const pieces =
+      separator == null
+        ? (fromRight ? splitBlanksFromRight : splitBlanks)(text, most)
+        : splitBy(text, textOf(separator, 'a separator'), most, fromRight, budget);
+    budget.members(pieces.length);
+    return pieces;
+  };
+
+const partition =
+  (fromRight: boolean): Method<string> =>
+  (text, given, budget) => {
+    const separator = textOf(bound('partition', ['sep'], given)[0], 'a separator');
+    if (separator === '') throw new TemplateError('a separator is empty');
+    budget.search(text, separator);
+    budget.text(text.length);
+    const at = fromRight ? text.lastIndexOf(separator) : text.indexOf(separator);
+    if (at < 0) return fromRight ? tuple('', '', text) : tuple(text, '', '');
+    return tuple(text.slice(0, at), separator, text.slice(at + separator.length));
+  };
+
+/** A part of a text by the bounds that `find` and its kin take, and where it begins. */
+function within(text: string, bounds: readonly (Value | undefined)[], budget: Budget): { part: string; from: number } {
+  const [from, to] = bounds;
+  if (from == null && to == null) return { part: text, from: 0 };
+  const length = lengthOf(text);
+  const begin = from == null ? 0 : integerOf(from, 'a bound');
+  return { part: slice(text, [from ?? null, to ?? null, null], budget) as string, from: begin < 0 ? Math.max(0, begin + length) : begin };
+}
+
+const find =
+  (fromRight: boolean, required: boolean): Method<string> =>
+  (text, given, budget) => {
+    const [what, ...bounds] = bound('find', ['sub', 'start', 'end'], given);
+    const sought = textOf(what, 'what is sought');
+    const { part, from } = within(text, bounds, budget);
+    budget.search(part, sought);
+    const at = from > lengthOf(text) ? -1 : fromRight ? part.lastIndexOf(sought) : part.indexOf(sought);
+    if (at < 0 && required) throw new TemplateError('what is sought is not in the text');
+    return BigInt(at < 0 ? -1 : from + lengthOf(part.slice(0, at)));
+  };
+
+const hasEnd =
+  (begins: boolean): Method<string> =>
+  (text, given, budget) => {
+    const [what, ...bounds] = bound(begins ? 'startswith' : 'endswith', [begins ? 'prefix' : 'suffix', 'start', 'end'], given);
+    const { part, from } = within(text, bounds, budget);
+    const sought = what instanceof Items && what.kind === 'tuple' ? what.members : [what];
+    if (from > lengthOf(text)) return false;
+    return sought.some((one) => {
+      const end = textOf(one, 'what is looked for');
+      return begins ? part.startsWith(end) : part.endsWith(end);
+    });
+  };
+
+export function replaced(text: string, from: string, to: string, most: number, budget: Budget): string {
+  budget.search(text, from);
+  const pieces = from === '' ? ['', ...characters(text), ''] : text.split(from);
+  budget.members(pieces.length);
+  const count = most < 0 ? pieces.length - 1 : Math.min(most, pieces.length - 1);
+  budget.text(text.length + count * to.length);
+  return pieces.slice(0, count + 1).join(to) + (count + 1 < pieces.length ? from : '') + pieces.slice(count + 1).join(from);
+}
+
+const padded =
+  (side: 'left' | 'right' | 'both'): Method<string> =>
+  (text, given, budget) => {
+    const [width, fill = ' '] = bound('ljust', ['width', 'fillchar'], given);
+    const character = textOf(fill, 'a fill character');
+    if (lengthOf(character) !== 1) throw new TemplateError('a fill character is one character');
+    return paddedTo(text, integerOf(width ?? new Undefined('a width is missing'), 'a width'), side, character, budget);
+  };
+
+/** @param side of the text */
+export function paddedTo(text: string, width: number, side: 'left' | 'right' | 'both', fill: string, budget: Budget): string {
+  const missing = Math.max(0, width - lengthOf(text));
+  if (missing > WIDEST) throw new TemplateLimit(`it makes a text of ${width} characters`);
+  budget.text(text.length + missing);
+  // as CPython's `center`
+  const before = side === 'right' ? missing : side === 'left' ? 0 : Math.floor(missing / 2) + (missing & width & 1);
+  return fill.repeat(before) + text + fill.repeat(missing - before);
+}
+
+const cased = (text: string): boolean => /[\p{Lu}\p{Ll}\p{Lt}]/u.test(text);
+const every =
+  (pattern: RegExp): Method<string> =>
+  (text, given, budget) => {
+    bound('a method', [], given);
+    budget.read(text.length);
+    return pattern.test(text);
+  };
+const changed =
+  (change: (text: string) => string): Method<string> =>
+  (text, given, budget) => {
+    bound('a method', [], given);
+    budget.text(text.length);
+    return change(text);
+  };
+
+export const capitalized = (text: string): string => {
+  const first = characters(text)[0] ?? '';
+  return titleCase(first) + lower(text.slice(first.length));
+};
+export const lower = (text: string): string => text.toLowerCase();
+export const upper = (text: string): string => text.toUpperCase();
+/** The few letters whose form at the head of a word is another than that of a capital. */
+const titleCase = (character: string): string =>
+  character === '\u00df' ? 'Ss' : /^[\u01c4-\u01cc\u01f1-\u01f3]$/.test(character) ? titleLetter(character) : upper(character);
+function titleLetter(character: string): string {
+  const [capital] = Array.from(upper(character));
+  return { '\u01c4': '\u01c5', '\u01c7': '\u01c8', '\u01ca': '\u01cb', '\u01f1': '\u01f2' }[capital!] ?? capital!;
+}
+
+const titled = (text: string): string => text.replace(/[\p{Lu}\p{Ll}\p{Lt}]+/gu, (word) => capitalized(word));
+
+const swapped = (text: string): string =>
+  characters(text)
+    .map((character) => (/\p{Lu}/u.test(character) ? lower(character) : /\p{Ll}/u.test(character) ? upper(character) : character))
+    .join('');
+
+/** `text.format`, of fields without conversion or format. */
+const format: Method<string> = (text, { positional, keywords }, budget) => {
+  let next = 0;
+  budget.read(text.length);
+  return text.replace(/\{\{|\}\}|\{([^{}]*)\}|[{}]/g, (whole, field?: string) => {
+    if (whole === '{{' || whole === '}}') return whole[0]!;
+    if (field === undefined) throw new TemplateError('a format has a single brace');
+    if (!/^\w*$/.test(field)) throw new NotCovered(`the field {${field}} of a format`);
+    const value = field === '' ? positional[next++] : /^\d+$/.test(field) ? positional[Number(field)] : keywords.get(field);
+    if (value === undefined) throw new TemplateError(`a format asks for {${field}}, which is not given`);
+    const filled = str(value, budget);
+    budget.text(filled.length);
+    return filled;
+  });
+};
+
+const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
+  capitalize: changed(capitalized),
+  casefold: changed((text) => lower(text).replaceAll('\u00df', 'ss')),
+  center: padded('both'),
+  count: (text, given, budget) => {
+    const [what, ...bounds] = bound('count', ['sub', 'start', 'end'], given);
+    const { part } = within(text, bounds, budget);
+    budget.text(part.length);
+    const sought = textOf(what, 'what is counted');
+    budget.search(part, sought);
+    return BigInt(sought === '' ? lengthOf(part) + 1 : part.split(sought).length - 1);
+  },
+  endswith: hasEnd(false),
+  find: find(false, false),
+  format,
+  index: find(false, true),
+  isalnum: every(/^[\p{L}\p{Nd}\p{No}\p{Nl}]+$/u),
+  isalpha: every(/^\p{L}+$/u),
+  isascii: every(/^[\x00-\x7f]*$/),
+  isdecimal: every(/^\p{Nd}+$/u),
+  isdigit: every(/^[\p{Nd}\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468]+$/u),
+  islower: (text) => cased(text) && !/[\p{Lu}\p{Lt}]/u.test(text),
+  isnumeric: every(/^\p{N}+$/u),
+  isspace: every(ALL_BLANK),
+  istitle: (text) => cased(text) && titled(text) === text,
+  isupper: (text) => cased(text) && !/[\p{Ll}\p{Lt}]/u.test(text),
+  join: (text, given, budget) =>
+    joined(text, iterated(bound('join', ['iterable'], given)[0] ?? new Undefined('a list is missing'), budget), budget),
+  ljust: padded('left'),
+  lower: changed(lower),
+  lstrip: strip('left'),
+  partition: partition(false),
+  removeprefix: (text, given, budget) => {
+    const prefix = textOf(bound('removeprefix', ['prefix'], given)[0], 'a prefix');
+    budget.text(text.length);
+    return text.startsWith(prefix) ? text.slice(prefix.length) : text;
+  },
+  removesuffix: (text, given, budget) => {
+    const suffix = textOf(bound('removesuffix', ['suffix'], given)[0], 'a suffix');
+    budget.text(text.length);
+    return suffix !== '' && text.endsWith(suffix) ? text.slice(0, -suffix.length) : text;
+  },
+  replace: (text, given, budget) => {
+    const [from, to, count] = bound('replace', ['old', 'new', 'count'], given);
+    const most = count === undefined ? -1 : integerOf(count, 'a count');
+    return replaced(text, textOf(from, 'what is replaced'), textOf(to, 'a replacement'), most, budget);
+  },
+  rfind: find(true, false),
+  rindex: find(true, true),
+  rjust: padded('right'),
+  rpartition: partition(true),
+  rsplit: split(true),
+  rstrip: strip('right'),
+  split: split(false),
+  splitlines: (text, given, budget) => {
+    const [keep = false] = bound('splitlines', ['keepends'], given);
+    budget.text(text.length);
+    const lines: string[] = [];
+    let at = 0;
+    for (const end of text.matchAll(LINE_END)) {
+      lines.push(text.slice(at, end.index + (keep === false || keep === 0n ? 0 : end[0].length)));
+      at = end.index + end[0].length;
+    }
+    if (at < text.length) lines.push(text.slice(at));
+    budget.members(lines.length);
+    return lines;
+  },
+  startswith: hasEnd(true),
+  strip: strip('both'),
+  swapcase: changed(swapped),
+  title: changed(titled),
+  upper: changed(upper),
+  zfill: (text, given, budget) => {
+    const width = integerOf(bound('zfill', ['width'], given)[0] ?? new Undefined('a width is missing'), 'a width');
+    const sign = /^[-+]/.test(text) ? text[0]! : '';
+    return sign + paddedTo(text.slice(sign.length), width - sign.length, 'right', '0', budget);
+  },
+};
+
+/** @throws TemplateError where one is no text */
+export function joined(separator: string, members: readonly Value[], budget: Budget): string {
+  const texts = members.map((member) => textOf(member, 'a part of what is joined'));
+  budget.text(texts.reduce((sum, { length }) => sum + length + separator.length, 0));
+  return texts.join(separator);
+}
+
+const count: Method<readonly Value[]> = (members, given, budget) => {
+  const [sought = null] = bound('count', ['value'], given);
+  return BigInt(members.filter((member) => equal(member, sought, budget)).length);
+};
+const index: Method<readonly Value[]> = (members, given, budget) => {
+  const [sought = null] = bound('index', ['value'], given);
+  const at = members.findIndex((member) => equal(member, sought, budget));
+  if (at < 0) throw new TemplateError('what is sought is not in the list');
+  return BigInt(at);
+};
+const LIST_METHODS: Readonly<Record<string, Method<readonly Value[]>>> = {
+  copy: (members, given, budget) => {
+    bound('copy', [], given);
+    budget.members(members.length);
+    return [...members];
+  },
+  count,
+  index,
+};
+const TUPLE_METHODS: Readonly<Record<string, Method<readonly Value[]>>> = { count, index };
+
+const view =
+  (kind: 'dict_keys' | 'dict_values' | 'dict_items', members: (of: Dict) => readonly Value[]): Method<Dict> =>
+  (of, given, budget) => {
+    bound(kind, [], given);
+    budget.members(of.size);
+    return new Items(kind, members(of));
+  };
+const DICT_METHODS: Readonly<Record<string, Method<Dict>>> = {
+  copy: (of, given, budget) => {
+    bound('copy', [], given);
+    budget.members(of.size);
+    return new Dict(of.entries());
+  },
+  get: (of, given) => {
+    const [key = null, fallback = null] = bound('get', ['key', 'default'], given);
+    const value = of.get(key);
+    return value === undefined ? fallback : value;
+  },
+  items: view('dict_items', (of) => of.entries().map((entry) => tuple(...entry))),
+  keys: view('dict_keys', (of) => of.keys()),
+  values: view('dict_values', (of) => of.values()),
+};
+
+/** What Python's types have besides. Of dicts such a name is a method before it is a key. */
+const REFUSED = {
+  text: ['encode', 'expandtabs', 'format_map', 'isidentifier', 'isprintable', 'maketrans', 'translate'],
+  list: ['append', 'clear', 'extend', 'insert', 'pop', 'remove', 'reverse', 'sort'],
+  dict: ['clear', 'fromkeys', 'pop', 'popitem', 'setdefault', 'update'],
+};
+
+/** A method by its name; null: the value has none of this name. @throws NotCovered */
+export function methodOf(value: Value, name: string, budget: Budget): ((given: Given) => Value) | null {
+  const found = <Of>(
+    of: Of,
+    methods: Readonly<Record<string, Method<Of>>>,
+    refused: readonly string[],
+  ): ((given: Given) => Value) | null => {
+    if (Object.hasOwn(methods, name)) return (given) => methods[name]!(of, given, budget);
+    if (refused.includes(name) || name.startsWith('__')) throw new NotCovered(`the method "${name}"`);
+    return null;
+  };
+  if (typeof value === 'string') return found(value, TEXT_METHODS, REFUSED.text);
+  if (Array.isArray(value)) return found(value, LIST_METHODS, REFUSED.list);
+  if (value instanceof Items && value.kind === 'tuple') return found(value.members, TUPLE_METHODS, []);
+  return value instanceof Dict ? found(value, DICT_METHODS, REFUSED.dict) : null;
+}
+
+export const METHODS: ReadonlySet<string> = new Set(
+  [TEXT_METHODS, LIST_METHODS, TUPLE_METHODS, DICT_METHODS].flatMap((methods) => Object.keys(methods)),
+);

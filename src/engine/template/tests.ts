@@ -1,0 +1,94 @@
+/** Tests (`x is …`) as jinja2 3.1 has them. */
+import { bound } from './arguments.js';
+import { operation } from './arithmetic.js';
+import type { Budget } from './budget.js';
+import { NotCovered, TemplateError } from './failures.js';
+import { FILTER_NAMES, isSame } from './filters.js';
+import { str } from './python-text.js';
+import { Callable, contains, Dict, equal, Items, numeric, order, textOf, Undefined, type Given, type Value } from './values.js';
+
+type Test = (of: Value, given: Given, budget: Budget) => boolean;
+
+const alone =
+  (holds: (of: Value, budget: Budget) => boolean): Test =>
+  (of, given, budget) => {
+    bound('the test', [], given);
+    return holds(of, budget);
+  };
+const withOne =
+  (holds: (of: Value, other: Value, budget: Budget) => boolean): Test =>
+  (of, given, budget) => {
+    const [other] = bound('the test', ['other'], given);
+    if (other === undefined) throw new TemplateError('a test lacks what is compared with');
+    return holds(of, other, budget);
+  };
+const isRemainder = (of: Value, by: bigint, rest: bigint, budget: Budget): boolean => equal(operation('%', of, by, budget), rest, budget);
+
+const eq = withOne(equal);
+const ne = withOne((of, other, budget) => !equal(of, other, budget));
+const lt = withOne((of, other, budget) => order(of, other, budget) < 0);
+const le = withOne((of, other, budget) => order(of, other, budget) <= 0);
+const gt = withOne((of, other, budget) => order(of, other, budget) > 0);
+const ge = withOne((of, other, budget) => order(of, other, budget) >= 0);
+const isCased = (of: Value, budget: Budget, other: RegExp): boolean => {
+  const text = str(of, budget);
+  return /[\p{Lu}\p{Ll}\p{Lt}]/u.test(text) && !other.test(text);
+};
+
+const TESTS: Readonly<Record<string, Test>> = {
+  '!=': ne,
+  '<': lt,
+  '<=': le,
+  '==': eq,
+  '>': gt,
+  '>=': ge,
+  boolean: alone((of) => typeof of === 'boolean'),
+  callable: alone((of) => of instanceof Callable),
+  defined: alone((of) => !(of instanceof Undefined)),
+  divisibleby: withOne((of, by, budget) => equal(operation('%', of, by, budget), 0n, budget)),
+  eq,
+  equalto: eq,
+  even: alone((of, budget) => isRemainder(of, 2n, 0n, budget)),
+  false: alone((of) => of === false),
+  filter: alone((of) => FILTER_NAMES.has(textOf(of, 'the name of a filter'))),
+  float: alone((of) => typeof of === 'number'),
+  ge,
+  greaterthan: gt,
+  gt,
+  in: withOne((of, other, budget) => contains(other, of, budget)),
+  integer: alone((of) => typeof of === 'bigint'),
+  iterable: alone(
+    (of) => typeof of === 'string' || Array.isArray(of) || of instanceof Items || of instanceof Dict || of instanceof Undefined,
+  ),
+  le,
+  lessthan: lt,
+  lower: alone((of, budget) => isCased(of, budget, /[\p{Lu}\p{Lt}]/u)),
+  lt,
+  mapping: alone((of) => of instanceof Dict),
+  ne,
+  none: alone((of) => of === null),
+  number: alone((of) => numeric(of) !== null),
+  odd: alone((of, budget) => isRemainder(of, 2n, 1n, budget)),
+  sameas: withOne(isSame),
+  sequence: alone(
+    (of) =>
+      typeof of === 'string' ||
+      Array.isArray(of) ||
+      of instanceof Dict ||
+      of instanceof Undefined ||
+      (of instanceof Items && (of.kind === 'tuple' || of.kind === 'range')),
+  ),
+  string: alone((of) => typeof of === 'string'),
+  test: alone((of) => TEST_NAMES.has(textOf(of, 'the name of a test'))),
+  true: alone((of) => of === true),
+  undefined: alone((of) => of instanceof Undefined),
+  upper: alone((of, budget) => isCased(of, budget, /[\p{Ll}\p{Lt}]/u)),
+};
+
+export const TEST_NAMES: ReadonlySet<string> = new Set(Object.keys(TESTS));
+
+/** @throws NotCovered, TemplateError */
+export function tested(name: string, of: Value, given: Given, budget: Budget): boolean {
+  if (!Object.hasOwn(TESTS, name)) throw new NotCovered(`the test "${name}"`);
+  return TESTS[name]!(of, given, budget);
+}
