@@ -246,7 +246,8 @@ export class Model {
   }
 
   /**
-   * The token that ended an answer until it was the one that the renderer writes: a guess between the two that the file names. Trainings that
+   * The token that ended an answer until it was the one that the renderer writes: a guess between the two that the file names.
+   * Trainings that
    * were interrupted then have learned it.
    */
   get formerEndOfAnswer(): number {

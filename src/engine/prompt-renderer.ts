@@ -44,7 +44,8 @@ export interface PromptVocabulary {
 }
 
 /**
- * Changes whenever the same template and messages could give other token ids than before. A template that is rendered as it was keeps the id
+ * Changes whenever the same template and messages could give other token ids than before. A template that is rendered as it was
+ * keeps the id
  * of then, so that what was trained on its prompts is served and judged.
  */
 const RENDERER_VERSION = { before: 'isopro-1/jinja-0.5.11', corrected: 'isopro-2/jinja2-3.1' } as const;
@@ -163,7 +164,8 @@ export class PromptRenderer {
   }
 
   /**
-   * What the template writes after a reply: the first control token behind it where it is the last thing said; else the one behind it where the
+   * What the template writes after a reply: the first control token behind it where it is the last thing said; else the one
+   * behind it where the
    * user goes on, if that ends replies. null: it writes none, or cannot be rendered.
    */
   endOfReply(): number | null {

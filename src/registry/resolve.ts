@@ -96,8 +96,8 @@ export function misfit({ base, rendererId }: AdapterRecord, serving: Serving): N
     return {
       ...not(
         'renderer-mismatch',
-        `the adapter was trained on prompts that the renderer of isopro-native wrote before it was corrected (${rendererId}): the model's ` +
-          `chat template is rendered as jinja2 does it now (${serving.rendererId}), so that its prompts are other ones`,
+        `the adapter was trained on prompts that the renderer of isopro-native wrote before it was corrected (${rendererId}): the ` +
+          `model's chat template is rendered as jinja2 does it now (${serving.rendererId}), so that its prompts are other ones`,
       ),
       remedy: 'Train the adapter again with this version, or use it with the version of isopro-native that trained it.',
     };

@@ -1,4 +1,7 @@
-/** Templates give what jinja2 gives where transformers configures it: jinja2/table.json holds its texts, jinja2/models.json what was rendered before. */
+/**
+ * Templates give what jinja2 gives where transformers configures it: jinja2/table.json holds its texts, jinja2/models.json
+ * what was rendered before.
+ */
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from '@jest/globals';
 import { ChatTemplate } from '../../src/engine/chat-template.js';
@@ -99,8 +102,10 @@ describe('the id of a template', () => {
 
   test.each([
     "{% for m in messages %}{% if m.role == 'user' %}<u>{% elif loop.last %}<l>{% endif %}{{ m.content | trim }}{% endfor %}",
-    "{{ bos_token }}{% for m in messages %}{{ m['role'] | capitalize }}: {{ m['content'] }}{{ eos_token if m.role == 'assistant' else '' }}\n{% endfor %}",
-    "{%- for m in messages -%}{%- set content = m.content -%}{%- if m.role == 'system' -%}{%- set content = 'S: ' ~ content -%}{%- endif -%}{{ content }}{%- endfor -%}",
+    "{{ bos_token }}{% for m in messages %}{{ m['role'] | capitalize }}: {{ m['content'] }}{{ eos_token if m.role " +
+      "== 'assistant' else '' }}\n{% endfor %}",
+    "{%- for m in messages -%}{%- set content = m.content -%}{%- if m.role == 'system' -%}{%- set content = 'S: ' " +
+      '~ content -%}{%- endif -%}{{ content }}{%- endfor -%}',
     '{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{{ ns.n }}. {{ m.content.strip() }}\n{% endfor %}',
     '{% if add_generation_prompt %}{{ messages | length }}{% endif %}{% if tools %}{{ tools | tojson }}{% endif %}',
   ])('is the one of before where nothing changed: %j', (template) => {
@@ -160,7 +165,8 @@ describe('what it may cost', () => {
     ['a list of itself twice, as JSON', `{% set ns = namespace(x=[]) %}${DOUBLE.replace('DOUBLED', '[ns.x, ns.x]')}{{ ns.x | tojson }}`],
     [
       'a list of itself twice, compared',
-      `{% set ns = namespace(x=[], y=[]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}`,
+      `{% set ns = namespace(x=[], y=[]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}` +
+        `{% set ns.y = [ns.y, ns.y] %}{% endfor %}{{ ns.x == ns.y }}`,
     ],
     ['a replacement that doubles', `{% set ns = namespace(x='a') %}${DOUBLE.replace('DOUBLED', "ns.x.replace('a', 'aa')")}`],
     ['a join that doubles', `{% set ns = namespace(x='a') %}${DOUBLE.replace('DOUBLED', 'ns.x.join([ns.x, ns.x, ns.x])')}`],
@@ -208,7 +214,8 @@ describe('what it may cost', () => {
       content: `${i} ${'wörd '.repeat(400)}`,
     }));
     const template =
-      "{% set ns = namespace(out='') %}{% for m in messages %}{% set ns.out = ns.out ~ '<' ~ m.role ~ '>' ~ (m.content | trim).replace('wörd', 'word') %}{% endfor %}{{ ns.out }}";
+      "{% set ns = namespace(out='') %}{% for m in messages %}" +
+      "{% set ns.out = ns.out ~ '<' ~ m.role ~ '>' ~ (m.content | trim).replace('wörd', 'word') %}{% endfor %}{{ ns.out }}";
     expect(render(template, { messages }).length).toBeGreaterThan(4_000_000);
   });
 

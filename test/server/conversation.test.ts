@@ -12,8 +12,10 @@ const result = (id: string) => ({ role: 'tool', tool_call_id: id, content: id })
 
 /** In the manner of Gemma 2, Llama 2 and Mistral. */
 const ALTERNATING =
-  "{% if messages[0].role == 'system' %}{% if TAKES %}{% set messages = messages[1:] %}{% else %}{{ raise_exception('no system') }}{% endif %}{% endif %}" +
-  "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+  "{% if messages[0].role == 'system' %}{% if TAKES %}{% set messages = messages[1:] %}{% else %}{{ " +
+  "raise_exception('no system') }}{% endif %}{% endif %}" +
+  "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}" +
+  "{{ raise_exception('roles') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}";
 const rendererOf = (chatTemplate: string): PromptRenderer =>
   new PromptRenderer({ chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() });
 

@@ -1,4 +1,7 @@
-/** Methods of texts, lists and dicts, those of Python that a template may call. What changes its object is refused by jinja2's sandbox too. */
+/**
+ * Methods of texts, lists and dicts, those of Python that a template may call. What changes its object is refused by
+ * jinja2's sandbox too.
+ */
 import { bound } from './arguments.js';
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError, TemplateLimit } from './failures.js';

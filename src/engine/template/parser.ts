@@ -156,7 +156,10 @@ class Parser {
     }
   }
 
-  /** What follows such a statement is rendered as if the statement were not there: nothing is, since a rendering ends where it is reached. */
+  /**
+   * What follows such a statement is rendered as if the statement were not there: nothing is, since a rendering ends where
+   * it is reached.
+   */
   #notCovered(name: string): Statement {
     if (!NOT_COVERED.has(name)) this.#fail(`there is no statement "${name}"`);
     while (!this.#is('block_end') && !this.#is('end')) this.#next();

@@ -13,7 +13,8 @@ export const textOf = (content: string | readonly { readonly type: string; reado
   content === undefined ? '' : typeof content === 'string' ? content : content.map(({ text }) => String(text)).join('');
 
 /**
- * Roles that every template has: calls are shown as what the assistant wrote, results as what it was told, in one message with what the user
+ * Roles that every template has: calls are shown as what the assistant wrote, results as what it was told, in one message with
+ * what the user
  * says then, since some templates take no two of them.
  */
 export function conversationOf(messages: readonly ChatMessageBody[]): ChatMessage[] {
