@@ -14,12 +14,11 @@
 #include <llama.h>
 
 #include "inference/llama_call.h"
+#include "inference/tokenizer.h"
 #include "inference/validate_model.h"
 #include "inference/vocabulary.h"
 
 namespace isopro {
-
-using Token = llama_token;
 
 // Whose kernels multiply with the weights (own_products.h).
 enum class Matmul { kGgml, kOwn, kAuto };  // kAuto: ours where they have something to do
@@ -63,7 +62,7 @@ class Model {
   std::string metadata(const char* key) const;  // empty where the key is absent
   std::string chatTemplate() const;             // empty where the file has none
 
-  // Token ids of a text. Control tokens are recognised only where parseControl is set; no BOS is added.
+  // As Tokenizer::tokens.
   std::vector<Token> tokenize(std::string_view text, bool parseControl) const;
   // Bytes of one token; empty for a control token unless withControl.
   std::string piece(Token token, bool withControl) const;
@@ -83,6 +82,7 @@ class Model {
 
   std::unique_ptr<llama_model, ModelDeleter> model_;
   const llama_vocab* vocab_ = nullptr;
+  std::unique_ptr<const Tokenizer> tokenizer_;
   std::string path_;
   ModelInventory inventory_;
   int vocabularySize_ = 0;
