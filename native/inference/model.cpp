@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "inference/llama_call.h"
+#include "inference/llama_reading.h"
 #include "inference/own_products.h"
 #include "support/error.h"
 #include "support/thread_pool.h"
@@ -76,14 +77,11 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   if (loading.refused != nullptr) std::rethrow_exception(loading.refused);
   if (model->model_ == nullptr) {
     if (control.cancelled != nullptr && control.cancelled->load()) throw Error("ABORTED", "loading was cancelled");
-    const std::string said = takeLlamaError();
-    throw Error(refusalIn(said, "MODEL_CORRUPT"), "llama.cpp could not load " + options.path + (said.empty() ? "" : ": " + said));
+    refuseUnread(options.path, takeLlamaError());
   }
+  model->warnings_ = takeLlamaWarnings();
   llama_model* handle = model->handle();
-  if (llama_model_has_encoder(handle) || !llama_model_has_decoder(handle) || llama_model_is_recurrent(handle) ||
-      llama_model_is_hybrid(handle)) {
-    throw Error("MODEL_UNSUPPORTED", options.path + " is not a decoder-only transformer");
-  }
+  checkDecoder(handle, options.path);
   model->vocab_ = llama_model_get_vocab(handle);
   model->vocabularySize_ = llama_vocab_n_tokens(model->vocab_);
   model->tokenizer_ = std::make_unique<const Tokenizer>(model->vocab_, model->metadata("tokenizer.ggml.pre"));

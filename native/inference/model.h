@@ -50,6 +50,9 @@ class Model {
   bool usesGpu() const { return usesGpu_; }
   bool hasOwnProducts() const { return hasOwnProducts_; }
 
+  // Of llama.cpp, as it loaded the file.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
   int vocabularySize() const { return vocabularySize_; }
   int layers() const { return llama_model_n_layer(handle()); }
   int embeddingSize() const { return llama_model_n_embd(handle()); }
@@ -84,6 +87,7 @@ class Model {
   const llama_vocab* vocab_ = nullptr;
   std::unique_ptr<const Tokenizer> tokenizer_;
   std::string path_;
+  std::vector<std::string> warnings_;
   ModelInventory inventory_;
   int vocabularySize_ = 0;
   mutable std::once_flag vocabularyMade_;

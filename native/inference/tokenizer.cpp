@@ -15,10 +15,10 @@
 namespace isopro {
 namespace {
 
-constexpr std::size_t kMostStack = std::size_t{128} << 20;   // of one text; taken only as far as its longest run needs it
-constexpr std::size_t kCallersStack = std::size_t{64} << 10; // what any thread of ours or of Node's has left
-constexpr std::size_t kStackMargin = std::size_t{256} << 10; // what llama.cpp needs beside its recursion
-constexpr double kStackReserve = 1.5;                        // over what was measured
+constexpr std::size_t kMostStack = std::size_t{128} << 20;    // of one text; taken only as far as its longest run needs it
+constexpr std::size_t kCallersStack = std::size_t{64} << 10;  // what any thread of ours or of Node's has left
+constexpr std::size_t kStackMargin = std::size_t{256} << 10;  // what llama.cpp needs beside its recursion
+constexpr double kStackReserve = 1.5;                         // over what was measured
 
 // From so many bytes on the special tokens of a text are found here: llama.cpp walks a list from its beginning at each.
 constexpr std::size_t kOwnFragments = 4096;
@@ -73,31 +73,36 @@ Tokenizer::Tokenizer(const llama_vocab* vocab, std::string preTokenizer) : vocab
   std::sort(specials_.begin(), specials_.end(), [](const Special& a, const Special& b) { return a.text.size() > b.text.size(); });
 
   if (llama_vocab_type(vocab) != LLAMA_VOCAB_TYPE_BPE) return;
+  stackOf("1 a");  // what llama.cpp makes at its first text
+  const std::size_t least = stackOf("1 a");
   // One of each class of characters that a pre-tokenizer tells apart, and mixtures that some of them take as one word.
-  for (const char* unit : {"1", "a", "A", "aA", "\u0436", "\u4e2d", "\u304b", "\uac00", "\u0663", " ", "\n", "\r\n", "\t", ".", "+", "\u0301",
-                           "a\u0301", "a.", ".1", "a1", "\n/", " .", "'s", "\u00a0", "\x01", "\U0001f600"}) {
-    const double slope = stackSlope(unit);
+  for (const char* unit :
+       {"1", "a", "A",      "aA",      "\u0436", "\u4e2d", "\u304b", "\uac00", "\u0663", " ",  "\n",     "\r\n", "\t",
+        ".", "+", "\u0301", "a\u0301", "a.",     ".1",     "a1",     "\n/",    " .",     "'s", "\u00a0", "\x01", "\U0001f600"}) {
+    const double slope = stackSlope(unit, least);
     for (const char* c = unit; *c != '\0'; ++c) {
       double& most = stackPerCharacter_[classOf(*c)];
       most = std::max(most, slope);
     }
   }
   recurses_ = std::any_of(stackPerCharacter_.begin(), stackPerCharacter_.end(), [](double bytes) { return bytes > 0; });
-  for (const char* unit : {"a ", "1 ", ". ", "\u4e2d ", "a\u0301 ", "+ "}) blankEndsRun_ = blankEndsRun_ && stackSlope(unit) == 0;
+  if (!recurses_) return;
+  for (const char* unit : {"a ", "1 ", ". ", "\u4e2d ", "a\u0301 ", "+ "}) blankEndsRun_ = blankEndsRun_ && stackSlope(unit, least) == 0;
   for (const char* unit : {"a\n", "1\n", ".\n", "\u4e2d\n", "a\u0301\n", "+\n"})
-    lineBreakEndsRun_ = lineBreakEndsRun_ && stackSlope(unit) == 0;
+    lineBreakEndsRun_ = lineBreakEndsRun_ && stackSlope(unit, least) == 0;
 }
 
-double Tokenizer::stackSlope(const char* unit) const {
-  constexpr std::size_t stack = std::size_t{4} << 20;
-  constexpr int few = 100, many = 300;
-  constexpr double noise = 16;  // a frame is larger
-  const auto used = [&](int times) {
-    const std::string text = repeated(unit, times);
-    std::vector<Token> ignored;
-    return static_cast<double>(stackUsedBy(stack, [&] { call(text, false, ignored); }));
-  };
-  const double slope = (used(many) - used(few)) / ((many - few) * static_cast<double>(charactersOf(unit)));
+std::size_t Tokenizer::stackOf(const std::string& text) const {
+  constexpr std::size_t stack = std::size_t{1} << 20;  // of some hundred characters
+  std::vector<Token> ignored;
+  return stackUsedBy(stack, [&] { call(text, false, ignored); });
+}
+
+double Tokenizer::stackSlope(const char* unit, std::size_t least) const {
+  constexpr int times = 400;
+  constexpr double noise = 48;  // less than a frame
+  const std::size_t used = stackOf(repeated(unit, times));
+  const double slope = used <= least ? 0 : static_cast<double>(used - least) / (times * static_cast<double>(charactersOf(unit)));
   return slope < noise ? 0 : slope;
 }
 
@@ -199,8 +204,8 @@ void Tokenizer::checkWork(std::string_view text) const {
   }
   if (pairs > kMostBlankPairs)
     throw Error("INVALID_ARGUMENT", "the text has too many blanks in a row for this model's pre-tokenizer, " + preTokenizer_ +
-                                        ", whose time grows with the square of their number: " + std::to_string(pairs) + " pairs, at most " +
-                                        std::to_string(kMostBlankPairs));
+                                        ", whose time grows with the square of their number: " + std::to_string(pairs) +
+                                        " pairs, at most " + std::to_string(kMostBlankPairs));
 }
 
 void Tokenizer::append(std::string_view text, bool parseControl, std::vector<Token>& tokens) const {

@@ -48,7 +48,8 @@ class Tokenizer {
     double stack;  // bytes
   };
 
-  double stackSlope(const char* unit) const;
+  std::size_t stackOf(const std::string& text) const;
+  double stackSlope(const char* unit, std::size_t least) const;
   Run deepestRun(std::string_view text) const;
   std::vector<Fragment> fragmentsOf(std::string_view text, bool parseControl) const;
   std::vector<std::string_view> wordsOf(std::string_view text) const;
@@ -58,7 +59,7 @@ class Tokenizer {
 
   const llama_vocab* vocab_;
   std::string preTokenizer_;
-  std::vector<Special> specials_;  // longest first
+  std::vector<Special> specials_;              // longest first
   std::array<double, 5> stackPerCharacter_{};  // bytes, by the character's class
   bool recurses_ = false;
   bool blankEndsRun_ = true;

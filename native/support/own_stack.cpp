@@ -129,7 +129,8 @@ std::size_t stackUsedBy(std::size_t bytes, const std::function<void()>& work) {
   std::memset(stack.begin(), untouched, stack.size());
   runOn(stack, work);
   const std::uint8_t* const end = stack.begin() + stack.size();
-  return static_cast<std::size_t>(end - std::find_if(stack.begin(), stack.begin() + stack.size(), [](std::uint8_t byte) { return byte != untouched; }));
+  return static_cast<std::size_t>(
+      end - std::find_if(stack.begin(), stack.begin() + stack.size(), [](std::uint8_t byte) { return byte != untouched; }));
 }
 
 #endif

@@ -20,11 +20,42 @@ using isopro::Tokenizer;
 namespace {
 
 // One of each kind that llama.cpp has.
-const std::vector<std::string> kPreTokenizers = {
-    "",           "default",      "superbpe",   "deepseek-llm", "deepseek-coder",          "deepseek-v3", "falcon",   "starcoder", "gpt-2",
-    "llama-bpe",  "jais-2",       "command-r",  "qwen2",        "qwen35",                  "stablelm2",   "poro-chat", "viking",   "tekken",
-    "chameleon",  "gpt-4o",       "tiny_aya",   "bailingmoe",   "granite-embed-multi-97m", "seed-coder",  "grok-2",   "afmoe",     "laguna",
-    "exaone-moe", "minicpm5",     "youtu",      "spark2_5",     "ufakzeka",                "chatglm-bpe", "hunyuan",  "bloom",     "smollm"};
+const std::vector<std::string> kPreTokenizers = {"",
+                                                 "default",
+                                                 "superbpe",
+                                                 "deepseek-llm",
+                                                 "deepseek-coder",
+                                                 "deepseek-v3",
+                                                 "falcon",
+                                                 "starcoder",
+                                                 "gpt-2",
+                                                 "llama-bpe",
+                                                 "jais-2",
+                                                 "command-r",
+                                                 "qwen2",
+                                                 "qwen35",
+                                                 "stablelm2",
+                                                 "poro-chat",
+                                                 "viking",
+                                                 "tekken",
+                                                 "chameleon",
+                                                 "gpt-4o",
+                                                 "tiny_aya",
+                                                 "bailingmoe",
+                                                 "granite-embed-multi-97m",
+                                                 "seed-coder",
+                                                 "grok-2",
+                                                 "afmoe",
+                                                 "laguna",
+                                                 "exaone-moe",
+                                                 "minicpm5",
+                                                 "youtu",
+                                                 "spark2_5",
+                                                 "ufakzeka",
+                                                 "chatglm-bpe",
+                                                 "hunyuan",
+                                                 "bloom",
+                                                 "smollm"};
 
 using LlamaModel = std::unique_ptr<llama_model, decltype(&llama_model_free)>;
 
@@ -56,8 +87,8 @@ LlamaModel vocabularyOf(const std::string& preTokenizer) {
 std::vector<Token> plainly(const llama_vocab* vocab, const std::string& text, bool parseControl) {
   std::vector<Token> tokens(3 * text.size() + 16);  // a byte that is no UTF-8 becomes a character of three
   isopro::onOwnStack(std::size_t{96} << 20, [&] {
-    const int count = llama_tokenize(vocab, text.data(), static_cast<int>(text.size()), tokens.data(), static_cast<int>(tokens.size()), false,
-                                     parseControl);
+    const int count = llama_tokenize(vocab, text.data(), static_cast<int>(text.size()), tokens.data(), static_cast<int>(tokens.size()),
+                                     false, parseControl);
     tokens.resize(static_cast<std::size_t>(count));
   });
   return tokens;
@@ -74,9 +105,9 @@ std::uint64_t below(isopro::Random& random, std::uint64_t end) { return random.n
 // Runs of pieces that pre-tokenizers tell apart, of very unlike lengths.
 std::string someText(isopro::Random& random, std::size_t bytes) {
   static const std::vector<std::string> pieces = {
-      "a",        "the ",     "Word",     "1",        "42",          "\u0663",   " ",        "  ",       "\n",     "\r\n",   "\t",          ".",
-      ", ",       "'s",       "'LL",      "+",        "\u4e2d\u6587", "\u304b",   "\uac00",   "\u0436",   "e\u0301", "\u00a0", "\U0001f600", "/",
-      "\xff",     "\x01",     "<|im_end|>", "<|im_start|>", "_",      "\u3000",   "A",        "zZ"};
+      "a",          "the ", "Word", "1",    "42",         "\u0663",       " ",      "  ",     "\n",     "\r\n",    "\t",
+      ".",          ", ",   "'s",   "'LL",  "+",          "\u4e2d\u6587", "\u304b", "\uac00", "\u0436", "e\u0301", "\u00a0",
+      "\U0001f600", "/",    "\xff", "\x01", "<|im_end|>", "<|im_start|>", "_",      "\u3000", "A",      "zZ"};
   std::string text;
   while (text.size() < bytes) {
     const std::string& piece = pieces[below(random, pieces.size())];

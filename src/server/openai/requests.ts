@@ -3,6 +3,7 @@
  * refused by name.
  */
 import { z } from 'zod';
+import { single } from '../../engine/single-precision.js';
 
 /** As OpenAI has it. A template takes the thread that answers all others, a millisecond for some twenty of them. */
 const MOST_MESSAGES = 2048;
@@ -19,7 +20,7 @@ const streamsOptions = <Body extends { stream?: boolean | undefined; stream_opti
     issues.push({ code: 'custom', path: ['stream_options'], message: 'only beside stream: true', input: options });
 };
 
-const penalty = maybe(z.number().min(-2).max(2));
+const penalty = maybe(single.min(-2).max(2));
 const tokenId = z.int().min(0).max(INT32_MAX);
 const tokenList = z.array(tokenId).min(1).max(1_000_000);
 const modelName = z
@@ -45,15 +46,15 @@ const accountFields = {
 /** How replies are drawn and where they end. */
 const samplingFields = {
   max_tokens: maybe(z.int().min(1).max(INT32_MAX)),
-  temperature: maybe(z.number().min(0).max(1000)),
-  top_p: maybe(z.number().gt(0).max(1)),
+  temperature: maybe(single.min(0).max(1000)),
+  top_p: maybe(single.gt(0).max(1)),
   /** -1 and 0: off. */
   top_k: maybe(z.int().min(-1).max(INT32_MAX)),
-  min_p: maybe(z.number().min(0).max(1)),
-  repetition_penalty: maybe(z.number().gt(0).max(1000)),
+  min_p: maybe(single.min(0).max(1)),
+  repetition_penalty: maybe(single.gt(0).max(1000)),
   presence_penalty: penalty,
   frequency_penalty: penalty,
-  logit_bias: maybe(z.record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), z.number().min(-100).max(100))),
+  logit_bias: maybe(z.record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), single.min(-100).max(100))),
   /** 64 bits; a negative one stands for the same bits. */
   seed: maybe(z.int()),
   n: maybe(z.int().min(1).max(128)),
