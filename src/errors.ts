@@ -45,7 +45,9 @@ export const ERRORS = {
   MODEL_CORRUPT: 'Download or copy the file again, and compare its size or SHA-256 with what stands where it comes from.',
   MODEL_DOWNLOAD_FAILED: 'Check the network, or fetch the URL above by other means and give the path of the file as the model.',
   MODEL_NOT_FOUND: 'Give a path to a .gguf file, an alias from `isopro-native models list`, or an hf: URI.',
-  MODEL_UNSUPPORTED: 'Use a decoder-only text model in GGUF with a tensor type that llama.cpp reads.',
+  MODEL_UNSUPPORTED:
+    'Use a decoder-only text model in GGUF with a tensor type that llama.cpp reads. A file that is newer than this installation may load ' +
+    'with a newer isopro-native; another file of the same model may load now.',
   NATIVE_ADDON_MISSING:
     'Run `npm rebuild isopro-native --foreground-scripts` where it is installed; without an addon built for this platform it needs ' +
     'a C++ compiler, CMake and git.',

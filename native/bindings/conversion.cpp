@@ -73,6 +73,12 @@ Napi::Value fromTokens(Napi::Env env, const std::vector<Token>& tokens) {
   return array;
 }
 
+Napi::Value fromTexts(Napi::Env env, const std::vector<std::string>& texts) {
+  Napi::Array array = Napi::Array::New(env, texts.size());
+  for (std::uint32_t i = 0; i < texts.size(); ++i) array.Set(i, texts[i]);
+  return array;
+}
+
 Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values) {
   Napi::Float32Array array = Napi::Float32Array::New(env, values.size());
   std::copy(values.begin(), values.end(), array.Data());

@@ -51,6 +51,7 @@ auto arrayOf(const Napi::Value& value, Read read) {
 }
 
 Napi::Value fromTokens(Napi::Env env, const std::vector<Token>& tokens);
+Napi::Value fromTexts(Napi::Env env, const std::vector<std::string>& texts);
 Napi::Value fromFloats(Napi::Env env, const std::vector<float>& values);
 // The bytes themselves, freed with the JavaScript object; copied only where the runtime forbids that.
 Napi::Value fromBytes(Napi::Env env, const std::shared_ptr<std::vector<std::uint8_t>>& bytes);

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "bindings/conversion.h"
 #include "bindings/pool_job.h"
 #include "bindings/wrapped.h"
 #include "inference/inspection.h"
@@ -63,6 +64,7 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
                entry.Set("bytes", number(env, tensor.bytes));
                return entry;
              }));
+  object.Set("warnings", fromTexts(env, inspection.warnings));
   object.Set("problem", problemOf(env, inspection.problemCode, inspection.problem));
   return object;
 }

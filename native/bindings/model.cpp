@@ -132,6 +132,7 @@ class NativeModel : public Wrapped<NativeModel> {
     }
     object.Set("ends", fromTokens(env, ends));
     object.Set("addBos", llama_vocab_get_add_bos(vocab));
+    object.Set("warnings", fromTexts(env, model.warnings()));
     return object;
   }
 

@@ -93,7 +93,8 @@ Context::Context(std::shared_ptr<Model> model, std::unique_ptr<ThreadGovernor> g
       fixedThreads_(fixedThreads),
       governor_(std::move(governor)),
       ownProducts_(model_->hasOwnProducts() ? std::make_unique<OwnProducts>(governor_->maxThreads()) : nullptr),
-      ownAttention_(model_->hasOwnProducts() ? std::make_unique<OwnAttention>(governor_->maxThreads()) : nullptr) {}
+      ownAttention_(model_->hasOwnProducts() ? std::make_unique<OwnAttention>(governor_->maxThreads()) : nullptr),
+      ownAttends_(ownAttention_ != nullptr) {}
 
 void Context::prepare(const Capacity& wanted) {
   // One sequence has the whole of either kind of cache, or its own.
@@ -202,7 +203,7 @@ void Context::applyAdapter() {
 bool Context::onAbortQuery(void* self) {
   auto& context = *static_cast<Context*>(self);
   if (context.cancelled_ == nullptr) return false;
-  if (context.cancelled_->load(std::memory_order_relaxed)) return true;
+  if (context.cancelled_->load(std::memory_order_relaxed) || context.misjudged_) return true;
   return context.starved_ = context.governor_->stepIsStarved();
 }
 
@@ -226,6 +227,10 @@ bool Context::onEvaluated(ggml_tensor* node, bool ask, void* self) {
   if (ask && context.ownProducts_ != nullptr) {
     context.ownProducts_->take(node);
     context.ownAttention_->take(node);
+    if (node->op == GGML_OP_FLASH_ATTN_EXT) {
+      context.ownAttends_ = false;
+      context.misjudged_ = context.restsOnOwn_;
+    }
   }
   if (!context.observer_.wants) return !ask;
   if (ask) return context.observer_.wants(node);
@@ -240,9 +245,11 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
     // What is refused before llama.cpp has begun leaves the context as it is.
     const LlamaCall call(kUncheckedBytes + (newGraph_ ? schedulerBytes() : 0));
     newGraph_ = false;
-    starved_ = computing_ = false;
+    starved_ = computing_ = misjudged_ = false;
     cancelled_ = &cancelled;
-    governor_->beginStep(fixedThreads_ && !sameWithAnyThreads(batch.size(), capacity_.cells, model_->kvType()));
+    const bool held = fixedThreads_ && !sameWithAnyThreads(batch.size(), capacity_.cells, model_->kvType(), false);
+    restsOnOwn_ = held && sameWithAnyThreads(batch.size(), capacity_.cells, model_->kvType(), ownAttends_);
+    governor_->beginStep(held && !restsOnOwn_);
     try {
       llama_set_n_threads(context_.get(), governor_->stepThreads(), governor_->stepThreads());
       status = llama_decode(context_.get(), rows);
@@ -258,10 +265,10 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
     }
     if (status == 2 && starved_) {
       governor_->abandonStep();
-    } else {
+    } else if (!misjudged_) {
       governor_->endStep();
     }
-  } while (status == 2 && starved_);
+  } while (status == 2 && (starved_ || misjudged_) && !cancelled.load(std::memory_order_relaxed));
   decoded_ = true;
 
   switch (status) {

@@ -37,12 +37,13 @@ constexpr int kInvariantRows = 60;
 constexpr int roundedUp(int count, int group) { return (count + group - 1) / group * group; }
 
 // Whether a call's values are the same, bit for bit, with any number of threads. On x86 ggml's threads share out what is computed,
-// never the order in which a sum is taken, but for the attention of one row alone to 512 cells of f16 or f32, which they share.
-constexpr bool sameWithAnyThreads(int rows, int cells, ggml_type kvType) {
+// never the order in which a sum is taken, but for the attention of one row alone to 512 cells of f16 or f32, which they share; not where
+// OwnAttention computes it.
+constexpr bool sameWithAnyThreads(int rows, int cells, ggml_type kvType, bool ownAttention) {
 #if defined(__x86_64__) || defined(_M_X64)
-  return rows > 1 || cells < 512 || (kvType != GGML_TYPE_F16 && kvType != GGML_TYPE_F32);
+  return rows > 1 || cells < 512 || ownAttention || (kvType != GGML_TYPE_F16 && kvType != GGML_TYPE_F32);
 #else
-  return rows < 0;  // not known
+  return ownAttention && rows < 0;  // not known
 #endif
 }
 
@@ -197,7 +198,10 @@ class Context {
   bool newGraph_ = false;  // the next decode makes llama.cpp's scheduler anew
   const std::atomic<bool>* cancelled_ = nullptr;
   bool starved_ = false;
-  bool computing_ = false;  // the call under way has come to its graph
+  bool computing_ = false;   // the call under way has come to its graph
+  bool ownAttends_;          // until a graph has left some attention to ggml
+  bool restsOnOwn_ = false;  // the call under way is not held to all threads because of that
+  bool misjudged_ = false;   // and wrongly: it is repeated
 };
 
 // An observer for the decodes of a scope.

@@ -4,6 +4,7 @@
 #include <map>
 #include <sstream>
 
+#include "inference/llama_reading.h"
 #include "inference/validate_model.h"
 #include "support/error.h"
 
@@ -70,6 +71,7 @@ Inspection inspect(const std::string& path) {
   if (result.kind != "adapter") {
     try {
       validateModel(file);
+      result.warnings = readWithoutWeights(path);
     } catch (const Error& error) {
       result.problemCode = error.code();
       result.problem = error.what();

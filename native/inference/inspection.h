@@ -39,6 +39,7 @@ struct Inspection {
   // Why the engine would refuse the file; both empty where it would load it, and for adapters.
   std::string problemCode;
   std::string problem;
+  std::vector<std::string> warnings;  // of llama.cpp
 };
 
 // Throws MODEL_NOT_FOUND, or MODEL_CORRUPT where the structure itself cannot be read.

@@ -1,5 +1,6 @@
 #include "inference/llama_call.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <sstream>
 #include <system_error>
 
 #include <llama.h>
@@ -20,6 +22,7 @@ namespace {
 
 // An array, because nothing here may allocate: it runs where an allocation has just failed.
 thread_local std::array<char, 1024> errorLines{};
+thread_local std::array<char, 4096> warningLines{};
 thread_local int calls = 0;
 
 // What another product of llama.cpp in this process (node-llama-cpp shares the library) had set, and sees to outside our calls.
@@ -41,6 +44,10 @@ void onLlamaLog(ggml_log_level level, const char* text, void*) {
     const std::size_t used = std::strlen(errorLines.data());
     const int length = static_cast<int>(std::strcspn(text, "\n"));
     std::snprintf(errorLines.data() + used, errorLines.size() - used, "%s%.*s", used > 0 ? "; " : "", length, text);
+  }
+  if (level == GGML_LOG_LEVEL_WARN) {
+    const std::size_t used = std::strlen(warningLines.data());
+    std::snprintf(warningLines.data() + used, warningLines.size() - used, "%s", text);
   }
   if (verbose) std::fputs(text, stderr);
 }
@@ -95,6 +102,21 @@ std::string takeLlamaError() {
   return text;
 }
 
+std::vector<std::string> takeLlamaWarnings() {
+  std::vector<std::string> warnings;
+  std::istringstream lines(warningLines.data());
+  warningLines[0] = '\0';
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t name = line.find(": ");
+    const std::size_t begin = line.find_first_not_of(' ', name == std::string::npos ? 0 : name + 1);
+    const std::size_t end = line.find_last_not_of(" \r");
+    if (begin == std::string::npos || line.find_first_not_of("* ", begin) == std::string::npos) continue;  // of a frame
+    std::string words = line.substr(begin, end + 1 - begin);
+    if (std::find(warnings.begin(), warnings.end(), words) == warnings.end()) warnings.push_back(std::move(words));
+  }
+  return warnings;
+}
+
 std::string refusalIn(const std::string& words, const std::string& code) {
   const auto says = [&](const std::string& text) { return words.find(text) != std::string::npos; };
   const auto reason = [](int number) { return std::generic_category().message(number); };
@@ -114,7 +136,7 @@ LlamaCall::LlamaCall(std::size_t unchecked) {
   }
   if (calls == 0) takeHandlers();
   ++calls;
-  errorLines[0] = '\0';
+  errorLines[0] = warningLines[0] = '\0';
 }
 
 LlamaCall::~LlamaCall() { --calls; }

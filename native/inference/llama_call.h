@@ -4,11 +4,15 @@
 
 #include <cstddef>
 #include <string>
+#include <vector>
 
 namespace isopro {
 
 // The error lines of the calling thread since the last call, joined; empty where there were none.
 std::string takeLlamaError();
+
+// The warnings of the calling thread since the last call, a line each, without the name of the function that gave them.
+std::vector<std::string> takeLlamaWarnings();
 
 // What the system refused, by llama.cpp's words: OUT_OF_MEMORY, SYSTEM_LIMIT, else `code`.
 std::string refusalIn(const std::string& words, const std::string& code);

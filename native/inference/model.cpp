@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
-#include <limits>
 #include <thread>
 #include <utility>
 
 #include "inference/llama_call.h"
+#include "inference/llama_reading.h"
 #include "inference/own_products.h"
 #include "support/error.h"
 #include "support/thread_pool.h"
@@ -77,16 +77,14 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   if (loading.refused != nullptr) std::rethrow_exception(loading.refused);
   if (model->model_ == nullptr) {
     if (control.cancelled != nullptr && control.cancelled->load()) throw Error("ABORTED", "loading was cancelled");
-    const std::string said = takeLlamaError();
-    throw Error(refusalIn(said, "MODEL_CORRUPT"), "llama.cpp could not load " + options.path + (said.empty() ? "" : ": " + said));
+    refuseUnread(options.path, takeLlamaError());
   }
+  model->warnings_ = takeLlamaWarnings();
   llama_model* handle = model->handle();
-  if (llama_model_has_encoder(handle) || !llama_model_has_decoder(handle) || llama_model_is_recurrent(handle) ||
-      llama_model_is_hybrid(handle)) {
-    throw Error("MODEL_UNSUPPORTED", options.path + " is not a decoder-only transformer");
-  }
+  checkDecoder(handle, options.path);
   model->vocab_ = llama_model_get_vocab(handle);
   model->vocabularySize_ = llama_vocab_n_tokens(model->vocab_);
+  model->tokenizer_ = std::make_unique<const Tokenizer>(model->vocab_, model->metadata("tokenizer.ggml.pre"));
   model->usesGpu_ = usesGpu;
   model->hasOwnProducts_ = hasOwnProducts;
 
@@ -117,24 +115,7 @@ std::string Model::chatTemplate() const {
   return text == nullptr ? "" : text;
 }
 
-std::vector<Token> Model::tokenize(std::string_view text, bool parseControl) const {
-  if (text.size() > static_cast<size_t>(std::numeric_limits<std::int32_t>::max())) {
-    throw Error("INVALID_ARGUMENT", "a text of more than 2^31 bytes cannot be tokenised");
-  }
-  std::vector<Token> tokens(text.size() + 16);
-  const auto call = [&] {
-    return llama_tokenize(vocab_, text.data(), static_cast<std::int32_t>(text.size()), tokens.data(),
-                          static_cast<std::int32_t>(tokens.size()), false, parseControl);
-  };
-  std::int32_t count = call();
-  if (count < 0 && count != std::numeric_limits<std::int32_t>::min()) {
-    tokens.resize(static_cast<size_t>(-count));
-    count = call();
-  }
-  if (count < 0) throw Error("INVALID_ARGUMENT", "the text cannot be tokenised");
-  tokens.resize(static_cast<size_t>(count));
-  return tokens;
-}
+std::vector<Token> Model::tokenize(std::string_view text, bool parseControl) const { return tokenizer_->tokens(text, parseControl); }
 
 std::string Model::piece(Token token, bool withControl) const {
   char buffer[256];

@@ -14,12 +14,11 @@
 #include <llama.h>
 
 #include "inference/llama_call.h"
+#include "inference/tokenizer.h"
 #include "inference/validate_model.h"
 #include "inference/vocabulary.h"
 
 namespace isopro {
-
-using Token = llama_token;
 
 // Whose kernels multiply with the weights (own_products.h).
 enum class Matmul { kGgml, kOwn, kAuto };  // kAuto: ours where they have something to do
@@ -51,6 +50,9 @@ class Model {
   bool usesGpu() const { return usesGpu_; }
   bool hasOwnProducts() const { return hasOwnProducts_; }
 
+  // Of llama.cpp, as it loaded the file.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
   int vocabularySize() const { return vocabularySize_; }
   int layers() const { return llama_model_n_layer(handle()); }
   int embeddingSize() const { return llama_model_n_embd(handle()); }
@@ -63,7 +65,7 @@ class Model {
   std::string metadata(const char* key) const;  // empty where the key is absent
   std::string chatTemplate() const;             // empty where the file has none
 
-  // Token ids of a text. Control tokens are recognised only where parseControl is set; no BOS is added.
+  // As Tokenizer::tokens.
   std::vector<Token> tokenize(std::string_view text, bool parseControl) const;
   // Bytes of one token; empty for a control token unless withControl.
   std::string piece(Token token, bool withControl) const;
@@ -83,7 +85,9 @@ class Model {
 
   std::unique_ptr<llama_model, ModelDeleter> model_;
   const llama_vocab* vocab_ = nullptr;
+  std::unique_ptr<const Tokenizer> tokenizer_;
   std::string path_;
+  std::vector<std::string> warnings_;
   ModelInventory inventory_;
   int vocabularySize_ = 0;
   mutable std::once_flag vocabularyMade_;

@@ -119,7 +119,8 @@ void Sampler::penalise(std::vector<float>& row) const {
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   for (const std::int32_t token : distinct) {
     float& logit = row[static_cast<size_t>(token)];
-    logit = logit > 0 ? logit / settings_.repeatPenalty : logit * settings_.repeatPenalty;
+    // Finite with the least penalty, too.
+    logit = logit > 0 ? std::min(logit / settings_.repeatPenalty, std::numeric_limits<float>::max()) : logit * settings_.repeatPenalty;
   }
   for (const auto& [token, count] : counts_) {
     row[static_cast<size_t>(token)] -= settings_.frequencyPenalty * static_cast<float>(count) + settings_.presencePenalty;

@@ -44,7 +44,8 @@ void checkTypes(const GgufFile& file, const std::vector<std::string_view>& token
   }
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if ((*types)[i] < 0 || (*types)[i] > byteToken)
-      file.fail("token " + std::to_string(i) + " has unknown type " + std::to_string((*types)[i]));
+      file.failUnknown(static_cast<std::uint64_t>((*types)[i]),
+                       "token " + std::to_string(i) + " has unknown type " + std::to_string((*types)[i]));
     if ((*types)[i] == byteToken && !namesByte(tokens[i]))
       file.fail("byte token " + std::to_string(i) + " is " + inQuotes(tokens[i]) + ", not <0xNN>");
   }

@@ -141,6 +141,10 @@ GgufFile GgufFile::parse(const std::uint8_t* data, std::size_t size, const std::
   return file;
 }
 
+void GgufFile::failUnknown(std::uint64_t number, const std::string& what) const {
+  constexpr std::uint64_t mostPlausible = 999;  // what a flipped bit makes of a small number is mostly far above
+  fail(code_ == "MODEL_CORRUPT" && number <= mostPlausible ? "MODEL_UNSUPPORTED" : code_, what);
+}
 void GgufFile::fail(const std::string& code, const std::string& what) const { throw Error(code, label_ + what); }
 
 void GgufFile::parse() {
@@ -148,8 +152,9 @@ void GgufFile::parse() {
   if (size_ < 4 || std::memcmp(cursor.take(4, "the magic"), "GGUF", 4) != 0) fail("not a GGUF file: it does not begin with \"GGUF\"");
   version_ = cursor.number<std::uint32_t>("the version");
   if (version_ != 2 && version_ != 3) {
-    fail("GGUF version " + std::to_string(version_) + " is not read, only 2 and 3" +
-         ((version_ & 0xffff) == 0 && version_ != 0 ? "; the file may be big-endian" : ""));
+    const bool bigEndian = (version_ & 0xffff) == 0 && version_ != 0;
+    failUnknown(bigEndian ? 0 : version_, "GGUF version " + std::to_string(version_) + " is not read, only 2 and 3" +
+                                              (bigEndian ? "; the file may be big-endian" : ""));
   }
   const auto tensorCount = cursor.number<std::uint64_t>("the number of tensors");
   const auto entryCount = cursor.number<std::uint64_t>("the number of metadata entries");
@@ -210,7 +215,7 @@ GgufValue GgufFile::readValue(Cursor& cursor, std::string_view key) const {
   const auto readType = [&] {
     const auto type = cursor.number<std::uint32_t>("a metadata type");
     if (type > static_cast<std::uint32_t>(GgufType::Float64))
-      fail("metadata " + inQuotes(key) + " has unknown type " + std::to_string(type));
+      failUnknown(type, "metadata " + inQuotes(key) + " has unknown type " + std::to_string(type));
     return static_cast<GgufType>(type);
   };
   value.type = readType();
@@ -257,7 +262,7 @@ GgufTensor GgufFile::readTensor(Cursor& cursor) const {
   const auto type = cursor.number<std::uint32_t>("a tensor's type");
   // ggml keeps the ids of removed types, with blocks of 0 elements.
   if (type >= GGML_TYPE_COUNT || ggml_blck_size(static_cast<ggml_type>(type)) <= 0 || ggml_type_size(static_cast<ggml_type>(type)) == 0) {
-    fail(shown + " has unknown type " + std::to_string(type));
+    failUnknown(type, shown + " has unknown type " + std::to_string(type));
   }
   tensor.type = static_cast<ggml_type>(type);
   const std::int64_t block = ggml_blck_size(tensor.type);

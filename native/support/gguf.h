@@ -99,6 +99,8 @@ class GgufFile {
   // Throws the file's error code, or another one; the message begins with the path.
   [[noreturn]] void fail(const std::string& what) const { fail(code_, what); }
   [[noreturn]] void fail(const std::string& code, const std::string& what) const;
+  // Of a number that another version of the format may have: a model is MODEL_UNSUPPORTED then.
+  [[noreturn]] void failUnknown(std::uint64_t number, const std::string& what) const;
 
  private:
   class Cursor;

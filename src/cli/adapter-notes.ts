@@ -46,3 +46,14 @@ export async function noteOtherBase(found: NamedAdapter, model: { readonly path:
   const [adapter, other] = [found.file, model.path].map((file) => path.basename(file));
   note(`${adapter} was trained on another file than ${other} (SHA-256 ${base.slice(0, 12)}…): its answers may be worse.`);
 }
+
+/** Of a file that the engine reads by a guess, or reads otherwise than it was meant. */
+export function noteWarnings({
+  path: file,
+  info,
+}: {
+  readonly path: string;
+  readonly info: { readonly warnings: readonly string[] };
+}): void {
+  for (const warning of info.warnings) note(`${path.basename(file)}: llama.cpp warns: ${label(warning, 300)}`);
+}

@@ -9,7 +9,7 @@ import { loadModel, type LoadModelOptions } from '../engine/model.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { withProfile } from '../training/profile.js';
 import { resolveSettings, type RunSettings } from '../training/settings.js';
-import { noteOtherBase } from './adapter-notes.js';
+import { noteOtherBase, noteWarnings } from './adapter-notes.js';
 import { UsageError } from './output.js';
 import { Progress } from './progress.js';
 import { registryOf } from './registry-flags.js';
@@ -82,6 +82,7 @@ export async function answerLocally(
     ...(context === undefined ? {} : { contextTokens: context }),
   });
   try {
+    noteWarnings(model);
     if (found !== undefined) await requireServable(found, model);
     const adapter = found === undefined ? null : await model.loadAdapter(found.file);
     if (found !== undefined) await noteOtherBase(found, model);

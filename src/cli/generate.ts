@@ -6,7 +6,7 @@ import { ModelHost } from '../host/model-host.js';
 import type { HostReply, HostRequest, TokenEvent } from '../host/host-request.js';
 import { nameAdapter, requireServable } from '../report/named-adapter.js';
 import { visible } from '../visible.js';
-import { askedBehind, note, noteOtherBase } from './adapter-notes.js';
+import { askedBehind, note, noteOtherBase, noteWarnings } from './adapter-notes.js';
 import { asTrained, asTrainedOption } from './as-trained.js';
 import { defineCommand } from './command.js';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
@@ -119,6 +119,7 @@ export const generateCommand = defineCommand({
       const [prompt] = argv.prompt!.map((text) => promptOf(text, { system, raw, before }));
       await using host = new ModelHost();
       const model = await host.load(named, { ...loading, maxSequences: 1 });
+      noteWarnings(model);
       if (found !== null) await requireServable(found, model);
       const adapter = found === null ? null : await model.loadAdapter(found.file);
       if (found !== null) await noteOtherBase(found, model);
@@ -127,6 +128,7 @@ export const generateCommand = defineCommand({
     progress.begin('loading the model');
     const model = await loadModel(named, loading);
     try {
+      noteWarnings(model);
       if (found !== null) await requireServable(found, model);
       const adapter = found === null ? null : await model.loadAdapter(found.file);
       if (found !== null) await noteOtherBase(found, model);

@@ -9,7 +9,7 @@ import { checkKeys, hashKey, newKey, type HashedKey } from '../server/keys.js';
 import { isLoopback } from '../server/origin.js';
 import { DEFAULT_LIMITS, startServer } from '../server/server.js';
 import { shellWord } from '../shell-word.js';
-import { askedBehind, note, noteOtherBase, sentByClients } from './adapter-notes.js';
+import { askedBehind, note, noteOtherBase, noteWarnings, sentByClients } from './adapter-notes.js';
 import { defineCommand, modelOption } from './command.js';
 import { interruption, printJsonLine, reportFailure, UsageError, write } from './output.js';
 import { Progress } from './progress.js';
@@ -211,6 +211,7 @@ export const serveCommand = defineCommand({
       },
       report: (error) => void reportFailure(error, argv.json),
     });
+    noteWarnings(server.models.model);
     const served = server.models.entries().map(({ id }) => id);
     const page = argv.runs === undefined ? null : `${server.url}/ui/${isMade ? `#token=${adminKey}` : ''}`;
     if (argv.json) printJsonLine({ url: server.url, models: served, ...(isMade && { adminKey }), ...(page !== null && { page }) });

@@ -5,6 +5,7 @@ import { LEARNING_RATES, optimiserOf, stepsOf, type Figures } from '../engine/fi
 import { loadModel } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
 import { lossCurve } from '../report/loss-curve.js';
+import { noteWarnings } from './adapter-notes.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, print, printJsonLine, printNote, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -110,6 +111,7 @@ export const trainCommand = defineCommand({
     const signal = interruption();
     const seed = BigInt(argv.seed);
     await using model = await loadModel(argv.model, { signal });
+    noteWarnings(model);
     if (argv.resume) files.checkTokens(model);
     const maxTokens = Math.min(argv.maxTokens, model.info.trainedContext);
     const { objective, beta, validation, validationData, answers = 'last' } = argv;

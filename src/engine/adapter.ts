@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { z } from 'zod';
+import { IsoproError } from '../errors.js';
 import { requireFile, unreadable } from '../files.js';
 import type { NativeAdapter } from './addon.js';
 import { checked } from './checked.js';
@@ -12,24 +13,48 @@ export const requireAdapter = (path: string): void =>
     remedy: 'Give an adapter in GGUF: of a run, the file in its folder adapters/; `serve` and the commands take the run itself too.',
   });
 
-/** A LoRA adapter loaded onto a model; freed by dispose() or when it is garbage collected. */
+/** What the handles of one loaded adapter share. */
+interface Loaded {
+  readonly native: NativeAdapter;
+  handles: number;
+}
+
+/** A handle of a LoRA adapter loaded onto a model, which is freed with its last handle; garbage collection disposes of one, too. */
 export class Adapter {
   /** SHA-256 of the file, in hexadecimal. */
   readonly id: string;
   readonly path: string;
-  /** @internal */
-  readonly native: NativeAdapter;
+  readonly #loaded: Loaded;
+  #disposed = false;
 
   /** @internal Use Model.loadAdapter. */
-  constructor(native: NativeAdapter, path: string, id: string) {
-    this.native = native;
+  constructor(loaded: Loaded, path: string, id: string) {
+    this.#loaded = loaded;
+    loaded.handles++;
     this.path = path;
     this.id = id;
   }
 
+  /** @internal @throws IsoproError OBJECT_DISPOSED */
+  get native(): NativeAdapter {
+    return this.#usable().native;
+  }
+
+  /** @internal Another handle, of work that takes several calls. @throws IsoproError OBJECT_DISPOSED */
+  again(): Adapter {
+    return new Adapter(this.#usable(), this.path, this.id);
+  }
+
+  #usable(): Loaded {
+    if (this.#disposed) throw new IsoproError('OBJECT_DISPOSED', 'the adapter has been disposed');
+    return this.#loaded;
+  }
+
   /** Frees the adapter's memory once nothing uses it; harmless when repeated. */
   dispose(): void {
-    this.native.dispose();
+    if (this.#disposed) return;
+    this.#disposed = true;
+    if (--this.#loaded.handles === 0) this.#loaded.native.dispose();
   }
 
   [Symbol.dispose](): void {

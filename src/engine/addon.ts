@@ -48,6 +48,8 @@ export interface NativeModelInfo {
   /** Every token that ends a turn. */
   ends: readonly number[];
   addBos: boolean;
+  /** What llama.cpp warned of when it loaded the file. */
+  warnings: readonly string[];
 }
 
 export interface NativeReplySettings {
@@ -206,6 +208,8 @@ export interface NativeInspection {
   /** Scalars as text, arrays as their type and length, in the file's order. */
   readonly metadata: readonly (readonly [key: string, value: string])[];
   readonly tensors: readonly TensorSummary[];
+  /** What llama.cpp warns of when it reads the file; empty where it is not read. */
+  readonly warnings: readonly string[];
   /**
    * Why `loadModel` would refuse the file; null where nothing is known against it. Adapters are held against a base only when they are
    * loaded.

@@ -1,6 +1,7 @@
 /** Texts that go on from places of one text, the trunk: what is scored of them in one call. */
 import { z } from 'zod';
 import type { NativeBranch } from './addon.js';
+import { bounded } from './bounded-list.js';
 import { checked } from './checked.js';
 import { tokenIds, type TokenIds } from './generate-request.js';
 
@@ -16,5 +17,5 @@ const branch = z.strictObject({ at: z.int32().min(1), tokenIds, from: z.int32().
 
 /** @throws IsoproError INVALID_ARGUMENT; whether a branch is on the trunk is the addon's to say */
 export function nativeBranches(branches: readonly Branch[]): NativeBranch[] {
-  return checked(z.array(branch), branches, 'branches').map(({ at, tokenIds: tokens, from }) => ({ at, tokens, from }));
+  return checked(bounded(z.array(branch)), branches, 'branches').map(({ at, tokenIds: tokens, from }) => ({ at, tokens, from }));
 }

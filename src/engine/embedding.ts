@@ -2,7 +2,8 @@
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import type { Adapter } from './adapter.js';
-import { cancellable, type Addon, type NativeModel } from './addon.js';
+import { cancellable, type Addon, type NativeAdapter, type NativeModel } from './addon.js';
+import { bounded, wrongLength } from './bounded-list.js';
 import { abortSignal, checked } from './checked.js';
 import { tokenIds, type TokenIds } from './generate-request.js';
 import { contextOf, withContextRemedy, type ContextLimits } from './context-overflow.js';
@@ -22,10 +23,12 @@ export interface Embeddings {
   readonly tokens: readonly number[];
 }
 
-const embedTexts = z.array(
-  z.union([z.string().min(1, 'an empty text has no embedding'), tokenIds], {
-    error: ({ input }) => (typeof input === 'string' ? undefined : 'expected a text or token ids'),
-  }),
+const embedTexts = bounded(
+  z.array(
+    z.union([z.string().min(1, 'an empty text has no embedding'), tokenIds], {
+      error: ({ input }) => (typeof input === 'string' ? undefined : (wrongLength(input) ?? 'expected a text or token ids')),
+    }),
+  ),
 );
 const embedOptions = z.strictObject({
   adapter: z
@@ -43,14 +46,31 @@ export interface EmbeddingModel {
   promptIdsAside(content: { readonly text: string }): Promise<Int32Array>;
 }
 
-/** One call of the engine a text, so that what else the model is asked for runs between two of them. */
+/**
+ * One call of the engine a text, so that what else the model is asked for runs between two of them. The adapter stays until the last one,
+ * whatever becomes of the caller's handle.
+ */
 export async function embedEach(texts: readonly (string | TokenIds)[], options: EmbedOptions, model: EmbeddingModel): Promise<Embeddings> {
   const valid = checked(embedTexts, texts, 'texts');
   const { adapter, signal } = checked(embedOptions, options, 'options');
+  const held = adapter?.again();
+  try {
+    return await embedWith(adapter === undefined ? undefined : (held?.native ?? null), valid, signal, model);
+  } finally {
+    held?.dispose();
+  }
+}
+
+async function embedWith(
+  applied: NativeAdapter | null | undefined,
+  texts: readonly (string | Int32Array)[],
+  signal: AbortSignal | undefined,
+  model: EmbeddingModel,
+): Promise<Embeddings> {
   const { addon, native, limits, vocabularySize } = model;
   const context = contextOf(limits);
   const ids: Int32Array[] = [];
-  for (const text of valid) ids.push(typeof text === 'string' ? await model.promptIdsAside({ text }) : text);
+  for (const text of texts) ids.push(typeof text === 'string' ? await model.promptIdsAside({ text }) : text);
   for (const [index, tokens] of ids.entries()) {
     const { length } = tokens;
     if (length === 0) throw new IsoproError('INVALID_ARGUMENT', `texts.${index}: the text has no tokens`);
@@ -63,7 +83,6 @@ export async function embedEach(texts: readonly (string | TokenIds)[], options: 
   }
   const rows: Float32Array[] = [];
   for (const tokens of ids) {
-    const applied = adapter === undefined ? undefined : (adapter?.native ?? null);
     rows.push(await cancellable(addon, signal, (cancellation) => native.embed(tokens, applied, cancellation)));
   }
   return withJson({ rows, tokens: ids.map(({ length }) => length) });

@@ -3,10 +3,12 @@ import { types } from 'node:util';
 import { z } from 'zod';
 import type { Adapter } from './adapter.js';
 import type { GenerationProgress, NativeReplySettings } from './addon.js';
+import { bounded, wrongLength } from './bounded-list.js';
 import { abortSignal, callback, checked } from './checked.js';
 import { grammarOfJsonSchema } from './json-schema.js';
 import type { ChatMessage } from './prompt-renderer.js';
 import { seed, type Seed } from './seed.js';
+import { single } from './single-precision.js';
 import { copied } from './typed-array.js';
 
 export type TokenIds = Int32Array | readonly number[];
@@ -129,14 +131,16 @@ export const tokenIds = z
   .custom<TokenIds>(
     (value) =>
       types.isInt32Array(value) ||
-      (Array.isArray(value) && value.every((id) => Number.isInteger(id) && Math.abs(id as number) <= INT32_MAX)),
-    'expected an Int32Array or an array of whole numbers',
+      (Array.isArray(value) &&
+        wrongLength(value) === undefined &&
+        value.every((id) => Number.isInteger(id) && Math.abs(id as number) <= INT32_MAX)),
+    { error: ({ input }) => wrongLength(input) ?? 'expected an Int32Array or an array of whole numbers' },
   )
   .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)))
   .pipe(copied(types.isInt32Array, Int32Array));
 
 export const chatMessage = z.object({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() });
-export const chatMessages = z.array(chatMessage).min(1, 'a prompt needs at least one message');
+export const chatMessages = bounded(z.array(chatMessage).min(1, 'a prompt needs at least one message'));
 
 /** In the place of zod's words where what should be an object of this form is none. */
 const formed = (form: string) => ({
@@ -175,22 +179,22 @@ function asMessages<T extends { prompt?: string | undefined; messages?: readonly
 export const namedPrompt = (prompt: Prompt | string): Omit<Prompt, 'prompt'> =>
   asMessages(typeof prompt === 'string' ? { prompt } : prompt);
 
-const penalty = z.number().min(-2).max(2).default(0);
+const penalty = single.min(-2).max(2).default(0);
 
 /** Of what replies to it. */
 const replyFields = {
   sampling: z
     .strictObject({
-      temperature: z.number().min(0).max(1000).default(1),
+      temperature: single.min(0).max(1000).default(1),
       topK: z.int().min(0).max(INT32_MAX).default(0),
-      topP: z.number().gt(0).max(1).default(1),
-      minP: z.number().min(0).max(1).default(0),
-      repeatPenalty: z.number().gt(0).max(1000).default(1),
+      topP: single.gt(0).max(1).default(1),
+      minP: single.min(0).max(1).default(0),
+      repeatPenalty: single.gt(0).max(1000).default(1),
       repeatWindow: z.int().min(0).max(1_000_000).default(64),
       presencePenalty: penalty,
       frequencyPenalty: penalty,
       logitBias: z
-        .record(z.string().regex(/^\d{1,9}$/, 'expected a token id'), z.number().min(-100).max(100))
+        .record(z.string().regex(/^\d{1,9}$/, 'expected a token id'), single.min(-100).max(100))
         .default({})
         .transform((biases) => Object.entries(biases).map(([id, bias]) => [Number(id), bias] as const)),
       seed: seed.default(0n),
@@ -199,15 +203,15 @@ const replyFields = {
   maxTokens: z.int().min(1).max(INT32_MAX).default(256),
   minTokens: z.int().min(0).max(INT32_MAX).default(0),
   topLogprobs: z.int().min(0).max(20).default(0),
-  stop: z.array(z.string().min(1)).default([]),
-  stopTokens: z.array(z.int().min(0).max(INT32_MAX)).default([]),
+  stop: bounded(z.array(z.string().min(1))).default([]),
+  stopTokens: bounded(z.array(z.int().min(0).max(INT32_MAX))).default([]),
   ignoreEndOfSequence: z.boolean().default(false),
   grammar: z.string().min(1).optional(),
   jsonSchema: z.custom<object>((value) => typeof value === 'object' && value !== null, 'expected a JSON Schema').optional(),
   adapter: z
     .custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null')
     .optional(),
-  adapterScale: z.number().default(1),
+  adapterScale: single.default(1),
   signal: abortSignal.optional(),
 };
 
@@ -227,13 +231,15 @@ const requestSchema = z
   .strictObject(
     {
       ...replyFields,
-      prompts: z.array(
-        z.preprocess(
-          (prompt) => (typeof prompt === 'string' ? { prompt } : prompt),
-          z
-            .strictObject({ ...promptFields, seeds: z.array(seed).optional() })
-            .refine(...oneContent)
-            .transform(asMessages),
+      prompts: bounded(
+        z.array(
+          z.preprocess(
+            (prompt) => (typeof prompt === 'string' ? { prompt } : prompt),
+            z
+              .strictObject({ ...promptFields, seeds: bounded(z.array(seed)).optional() })
+              .refine(...oneContent)
+              .transform(asMessages),
+          ),
         ),
       ),
       samples: z.int().min(0).max(1_000_000).default(1),

@@ -18,6 +18,7 @@ import {
   type NativeScores,
   type TokenChance,
 } from './addon.js';
+import { bounded } from './bounded-list.js';
 import { nativeBranches, type Branch } from './branches.js';
 import { abortSignal, callback, checked } from './checked.js';
 import { withContextRemedy, type ContextLimits } from './context-overflow.js';
@@ -34,6 +35,7 @@ import {
 import { runGeneration, type Rollout } from './generation.js';
 import { infillTokens, type InfillTokens } from './infill.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
+import { single } from './single-precision.js';
 import { RunningBatch, type BatchSettings } from './running-batch.js';
 import { joined, PromptRenderer, type ChatMessage, type RenderedPrompt, type TemplateVariables } from './prompt-renderer.js';
 
@@ -274,7 +276,7 @@ export class Model {
 
   /** Many at once, in less time than one after the other. @throws as renderChat */
   renderChats(conversations: readonly (readonly ChatMessage[])[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt[] {
-    const valid = conversations.map((messages) => checked(chatMessages, messages, 'messages'));
+    const valid = checked(bounded(z.array(chatMessages)), conversations, 'conversations');
     return this.#run(() => this.#renderer.renderAll(valid, options.addGenerationPrompt ?? true));
   }
 
@@ -386,7 +388,7 @@ export class Model {
     options: { stepwise?: boolean; signal?: AbortSignal } = {},
   ): Promise<Float32Array[]> {
     const prefix = checked(tokenIds, prefixIds, 'prefixIds');
-    const continuations = checked(z.array(tokenIds), continuationIds, 'continuationIds');
+    const continuations = checked(bounded(z.array(tokenIds)), continuationIds, 'continuationIds');
     const { stepwise = false, signal } = options;
     const scores = await this.#score(prefix, continuations, { stepwise, alternatives: -1 }, signal);
     return scores.map(({ logProbabilities }) => logProbabilities);
@@ -480,7 +482,7 @@ export class Model {
   async loadAdapter(path: string): Promise<Adapter> {
     requireAdapter(path);
     const native = await settled(this.#native.loadAdapter(path));
-    return new Adapter(native, path, await hashFile(path)); // only now: gigabytes that are no adapter are not read to their end
+    return new Adapter({ native, handles: 0 }, path, await hashFile(path)); // only now: gigabytes that are no adapter are not read to their end
   }
 
   /**
@@ -488,7 +490,7 @@ export class Model {
    * @throws IsoproError ADAPTER_MISMATCH, OBJECT_DISPOSED
    */
   async setAdapter(adapter: Adapter | null, scale = 1): Promise<void> {
-    checked(z.number(), scale, 'scale');
+    checked(single, scale, 'scale');
     await settled(this.#run(() => this.#native.setAdapter(adapter?.native ?? null, scale)));
     this.#adapter = adapter;
   }

@@ -73,6 +73,7 @@ export function suitability(inspection: ModelInspection, memory: MemoryEstimate 
   const adapter = { rank: RANK, parameters, bytes: BYTES_PER_PARAMETER * parameters };
   const cautions: string[] = [];
   if (problem === null) {
+    cautions.push(...inspection.warnings.map((warning) => `llama.cpp: ${warning}`));
     if (trainingProblem !== null) cautions.push(`run, train: ${trainingProblem.message}`);
     if (chat.template === 'none')
       cautions.push(

@@ -21,9 +21,11 @@ import {
   type TrainerTimes,
 } from './addon.js';
 import { writeFileAtomically } from './atomic-file.js';
+import { bounded } from './bounded-list.js';
 import { checked } from './checked.js';
 import type { Model } from './model.js';
 import { resolveModel } from './model-files.js';
+import { single } from './single-precision.js';
 import { exportModelOptions, writeModel, type ExportModelOptions, type WrittenModel } from './model-export.js';
 import {
   objective as objectiveSchema,
@@ -252,7 +254,7 @@ export class Trainer {
   /** Adapts one more module with B = 0. @throws IsoproError INVALID_ARGUMENT */
   addTarget(layer: number, module: LoraTarget, options: { rank: number; scale: number; dropout?: number }): Promise<void> {
     const { rank, scale, dropout } = checked(
-      z.strictObject({ rank: z.int(), scale: z.number().positive(), dropout: z.number().min(0).lt(1).default(0) }),
+      z.strictObject({ rank: z.int(), scale: single.positive(), dropout: single.min(0).lt(1).default(0) }),
       options,
       'options',
     );
@@ -271,32 +273,32 @@ export class Trainer {
     return this.#edit({
       kind: 'recycleDirections',
       module,
-      directions: Int32Array.from(checked(z.array(z.int().min(0)), directions, 'directions')),
+      directions: Int32Array.from(checked(bounded(z.array(z.int().min(0))), directions, 'directions')),
     });
   }
 
   /** A times `factor`, B divided by it: the function stays, gradients change. @throws IsoproError INVALID_ARGUMENT */
   rebalance(module: string, factor: number): Promise<void> {
-    return this.#edit({ kind: 'rebalance', module, factor: checked(z.number(), factor, 'factor') });
+    return this.#edit({ kind: 'rebalance', module, factor: checked(single, factor, 'factor') });
   }
 
   /** s times `factor`, B divided by it. @throws IsoproError INVALID_ARGUMENT */
   rescale(module: string, factor: number): Promise<void> {
-    return this.#edit({ kind: 'rescale', module, factor: checked(z.number(), factor, 'factor') });
+    return this.#edit({ kind: 'rescale', module, factor: checked(single, factor, 'factor') });
   }
 
   /** Multiplies a module's learning rate. @throws IsoproError INVALID_ARGUMENT */
   setRateFactor(module: string, factor: number): Promise<void> {
-    return this.#edit({ kind: 'setRateFactor', module, factor: checked(z.number(), factor, 'factor') });
+    return this.#edit({ kind: 'setRateFactor', module, factor: checked(single, factor, 'factor') });
   }
 
   /** Base learning rate and clipping norm of the next steps, and Adam's epsilon where it is given. None of them is part of a snapshot. */
   setOptimiser(settings: { learningRate: number; maxNorm: number; epsilon?: number | undefined }): Promise<void> {
     const valid = checked(
       z.strictObject({
-        learningRate: z.number().min(0).max(10),
-        maxNorm: z.number().min(0),
-        epsilon: z.number().positive().max(1).optional(),
+        learningRate: single.min(0).max(10),
+        maxNorm: single.min(0),
+        epsilon: single.positive().max(1).optional(),
       }),
       settings,
       'settings',

@@ -2,8 +2,10 @@
 import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
+import { bounded } from './bounded-list.js';
 import { abortSignal } from './checked.js';
 import { seed, type Seed } from './seed.js';
+import { single } from './single-precision.js';
 import { copied } from './typed-array.js';
 
 /** The linear maps of a block that LoRA can adapt. */
@@ -139,18 +141,15 @@ export interface StepRequest {
   readonly signal?: AbortSignal;
 }
 
-const positive = z.number().positive();
-const fraction = z.number().min(0).lt(1);
+const positive = single.positive();
+const fraction = single.min(0).lt(1);
 const rank = z.int().min(1).max(4096);
-const alpha = z.number().positive().max(1e6);
+const alpha = single.positive().max(1e6);
 export const target = z.enum(LORA_TARGETS);
 
 const lora = z.strictObject({
-  targets: z
-    .array(target)
-    .min(1)
-    .default([...LORA_TARGETS]),
-  layers: z.union([z.literal('all'), z.strictObject({ top: z.int().min(1) }), z.array(z.int().min(0)).min(1)]).default('all'),
+  targets: bounded(z.array(target).min(1)).default([...LORA_TARGETS]),
+  layers: z.union([z.literal('all'), z.strictObject({ top: z.int().min(1) }), bounded(z.array(z.int().min(0)).min(1))]).default('all'),
   rank: z.union([rank, z.partialRecord(target, rank)]).default(8),
   alpha: alpha.default(16),
   rankStabilised: z.boolean().default(false),
@@ -158,17 +157,17 @@ const lora = z.strictObject({
 });
 
 const optimiser = z.strictObject({
-  learningRate: z.number().min(0).max(10).default(2e-4),
+  learningRate: single.min(0).max(10).default(2e-4),
   factorB: positive.max(1e4).default(1),
   beta1: fraction.default(0.9),
   beta2: fraction.default(0.999),
   epsilon: positive.default(1e-8),
-  weightDecay: z.number().min(0).max(10).default(0),
-  maxNorm: z.number().min(0).default(1),
+  weightDecay: single.min(0).max(10).default(0),
+  maxNorm: single.min(0).default(1),
   schedule: z.enum(['constant', 'linear', 'cosine']).default('constant'),
   warmupSteps: z.int().min(0).default(0),
   totalSteps: z.int().min(0).default(0),
-  finalFactor: z.number().min(0).max(1).default(0),
+  finalFactor: single.min(0).max(1).default(0),
 });
 
 export const trainerOptions = z
@@ -193,16 +192,18 @@ export const trainerOptions = z
 
 const floats = copied(types.isFloat32Array, Float32Array);
 
-export const trainSequences = z.array(
-  z.object({
-    tokenIds: copied(types.isInt32Array, Int32Array),
-    labelMask: copied(types.isUint8Array, Uint8Array),
-    weight: z.number().default(1),
-    advantages: floats.optional(),
-    oldLogprobs: floats.optional(),
-    referenceLogprobs: floats.optional(),
-    boundary: z.object({ layer: z.int().min(0), modelHash: z.string(), rows: copied(types.isUint16Array, Uint16Array) }).optional(),
-  }),
+export const trainSequences = bounded(
+  z.array(
+    z.object({
+      tokenIds: copied(types.isInt32Array, Int32Array),
+      labelMask: copied(types.isUint8Array, Uint8Array),
+      weight: single.default(1),
+      advantages: floats.optional(),
+      oldLogprobs: floats.optional(),
+      referenceLogprobs: floats.optional(),
+      boundary: z.object({ layer: z.int().min(0), modelHash: z.string(), rows: copied(types.isUint16Array, Uint16Array) }).optional(),
+    }),
+  ),
 );
 
 export const objective = z.discriminatedUnion('kind', [
@@ -211,14 +212,14 @@ export const objective = z.discriminatedUnion('kind', [
     kind: z.literal('policy'),
     temperature: positive.max(100).default(1),
     clipLow: fraction.default(0.2),
-    clipHigh: z.number().min(0).default(0.2),
-    klCoefficient: z.number().min(0).default(0),
+    clipHigh: single.min(0).default(0.2),
+    klCoefficient: single.min(0).default(0),
   }),
 ]);
 
 export const stepRequest = z.strictObject({
   objective: objective.prefault({ kind: 'likelihood' }),
-  microBatches: z.array(z.int().min(1)).default([]),
+  microBatches: bounded(z.array(z.int().min(1))).default([]),
   leastMicroBatches: z.int().min(1).default(1),
   signal: abortSignal.optional(),
 });

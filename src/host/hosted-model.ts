@@ -275,13 +275,15 @@ export class HostedModel {
     const applied = adapter?.adapter() ?? null;
     return this.#during(signal, (ended) => {
       const { model } = loaded;
+      const held = applied?.again() ?? null; // until its turn has come and gone
       // Scores are those of the model's own adapter, which nothing else here goes by.
       const scores = loaded.scoring.then(async () => {
-        await model.setAdapter(applied);
         try {
+          await model.setAdapter(held);
           return await score(model, ended);
         } finally {
-          if (applied !== null) await model.setAdapter(null).catch(() => undefined); // gone with the model
+          if (held !== null) await model.setAdapter(null).catch(() => undefined); // gone with the model
+          held?.dispose();
         }
       });
       loaded.scoring = scores.catch(() => undefined);

@@ -22,6 +22,7 @@ const inspection = (metadata: Record<string, string>, changes: Partial<ModelInsp
     { name: 'blk.0.attn_norm.weight', type: 'f32', dimensions: [8], bytes: 32 },
     { name: 'token_embd.weight', type: 'f32', dimensions: [8, 10], bytes: 320 },
   ],
+  warnings: [],
   problem: null,
   trainingProblem: null,
   metadata: dictionary(Object.entries(metadata)),

@@ -107,10 +107,11 @@ TEST(a_held_step_has_all_threads_and_changes_nothing) {
 }
 
 TEST(one_row_alone_to_many_cells_is_computed_by_as_many_threads_as_were_asked_for) {
-  for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_F32}) CHECK(!isopro::sameWithAnyThreads(1, 512, type));
+  for (const ggml_type type : {GGML_TYPE_F16, GGML_TYPE_F32}) CHECK(!isopro::sameWithAnyThreads(1, 512, type, false));
 #if defined(__x86_64__)
-  CHECK(isopro::sameWithAnyThreads(1, 256, GGML_TYPE_F16));
-  CHECK(isopro::sameWithAnyThreads(1, 4096, GGML_TYPE_Q8_0));
-  CHECK(isopro::sameWithAnyThreads(2, 4096, GGML_TYPE_F16));
+  CHECK(isopro::sameWithAnyThreads(1, 256, GGML_TYPE_F16, false));
+  CHECK(isopro::sameWithAnyThreads(1, 4096, GGML_TYPE_Q8_0, false));
+  CHECK(isopro::sameWithAnyThreads(2, 4096, GGML_TYPE_F16, false));
+  CHECK(isopro::sameWithAnyThreads(1, 4096, GGML_TYPE_F16, true));
 #endif
 }

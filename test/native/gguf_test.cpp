@@ -77,7 +77,10 @@ TEST(gguf_flipped_bytes_are_read_or_are_a_typed_error) {
       }
       ++read;
     } catch (const isopro::Error& error) {
-      CHECK(error.code() == "MODEL_CORRUPT");
+      // A version or a type may be that of a file which is newer than this build.
+      const std::string said = error.what();
+      const bool isNewer = said.find("unknown type") != std::string::npos || said.find("GGUF version") != std::string::npos;
+      CHECK(error.code() == "MODEL_CORRUPT" || (isNewer && error.code() == "MODEL_UNSUPPORTED"));
     }
   }
   CHECK(read > 5'000);  // flips in tensor data and in texts are harmless
@@ -87,8 +90,11 @@ TEST(gguf_what_the_format_forbids_is_named) {
   Bytes wrongMagic = example();
   wrongMagic[0] = 'g';
   CHECK_SAYS((wrongMagic.parse()), "MODEL_CORRUPT", "not a GGUF file");
-  CHECK_SAYS((Bytes().header(0, 0, 1).parse()), "MODEL_CORRUPT", "version 1");
-  CHECK_SAYS((Bytes().header(0, 0, 3u << 24).parse()), "MODEL_CORRUPT", "big-endian");
+  CHECK_SAYS((Bytes().header(0, 0, 1).parse()), "MODEL_UNSUPPORTED", "version 1");
+  CHECK_SAYS((Bytes().header(0, 0, 4).parse()), "MODEL_UNSUPPORTED", "version 4");
+  CHECK_SAYS((Bytes().header(0, 0, 70'000).parse()), "MODEL_CORRUPT", "version 70000");
+  CHECK_SAYS((Bytes().header(0, 0, 4).parse("ADAPTER_CORRUPT")), "ADAPTER_CORRUPT", "version 4");
+  CHECK_SAYS((Bytes().header(0, 0, 3u << 24).parse()), "MODEL_UNSUPPORTED", "big-endian");
   CHECK_SAYS((Bytes().header(0, std::uint64_t{1} << 63).parse()), "MODEL_CORRUPT", "too short");
   CHECK_SAYS((Bytes().header(std::uint64_t{1} << 63, 0).parse()), "MODEL_CORRUPT", "too short");
   const auto entry = [](const std::string& key) {
@@ -103,7 +109,7 @@ TEST(gguf_what_the_format_forbids_is_named) {
   CHECK_SAYS((with(with(Bytes().header(0, 2), entry("k")), entry("k")).parse()), "MODEL_CORRUPT", "twice");
   CHECK_SAYS((with(Bytes().header(0, 1), entry("")).parse()), "MODEL_CORRUPT", "not a key");
   CHECK_SAYS((with(Bytes().header(0, 1), entry(std::string("a\0b", 3))).parse()), "MODEL_CORRUPT", "not a key");
-  CHECK_SAYS((Bytes().header(0, 1).text("k").number<std::uint32_t>(13).number<std::uint64_t>(1).parse()), "MODEL_CORRUPT",
+  CHECK_SAYS((Bytes().header(0, 1).text("k").number<std::uint32_t>(13).number<std::uint64_t>(1).parse()), "MODEL_UNSUPPORTED",
              "unknown type 13");
   CHECK_SAYS((Bytes().header(0, 1).text("k").number<std::uint32_t>(9).number<std::uint32_t>(9).number<std::uint64_t>(1).parse()),
              "MODEL_CORRUPT", "array of arrays");
@@ -123,7 +129,7 @@ TEST(gguf_what_the_format_forbids_is_named) {
     return bytes;
   };
   CHECK(tensor("t", {4}, 0, 0).parse().tensors().size() == 1u);
-  CHECK_SAYS((tensor("t", {4}, 4, 0).parse()), "MODEL_CORRUPT", "unknown type 4");
+  CHECK_SAYS((tensor("t", {4}, 4, 0).parse()), "MODEL_UNSUPPORTED", "unknown type 4");
   CHECK_SAYS((tensor("t", {4}, 4096, 0).parse()), "MODEL_CORRUPT", "unknown type 4096");
   CHECK_SAYS((tensor("t", {33}, GGML_TYPE_Q8_0, 0).parse()), "MODEL_CORRUPT", "whole blocks");
   CHECK_SAYS((tensor("t", {1, 1, 1, 1, 1}, 0, 0).parse()), "MODEL_CORRUPT", "rank 5");

@@ -11,6 +11,7 @@
 #include <ggml-cpu.h>
 
 #include "check.h"
+#include "inference/context.h"
 #include "inference/own_attention.h"
 #include "llama_backends.h"
 #include "support/random.h"
@@ -28,13 +29,13 @@ struct Shape {
 struct Graph {
   using Sees = std::function<bool(std::int64_t row, std::int64_t cell)>;
 
-  Graph(const Shape& of, std::int64_t cells, const Sees& sees, float cap = 0) : shape(of) {
+  Graph(const Shape& of, std::int64_t cells, const Sees& sees, float cap = 0, ggml_type type = GGML_TYPE_F16) : shape(of) {
     isopro::testing::loadLlamaBackends();
     backend.reset(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, nullptr));
     context.reset(ggml_init({16 * ggml_tensor_overhead() + 4 * ggml_graph_overhead(), nullptr, true}));
     q = ggml_new_tensor_4d(context.get(), GGML_TYPE_F32, of.width, of.rows, of.heads, of.streams);
-    k = ggml_new_tensor_4d(context.get(), GGML_TYPE_F16, of.width, cells, of.keyHeads, of.streams);
-    v = ggml_new_tensor_4d(context.get(), GGML_TYPE_F16, of.width, cells, of.keyHeads, of.streams);
+    k = ggml_new_tensor_4d(context.get(), type, of.width, cells, of.keyHeads, of.streams);
+    v = ggml_new_tensor_4d(context.get(), type, of.width, cells, of.keyHeads, of.streams);
     mask = ggml_new_tensor_4d(context.get(), GGML_TYPE_F16, cells, of.rows, 1, of.streams);
     node = ggml_flash_attn_ext(context.get(), q, k, v, mask, 1 / std::sqrt(static_cast<float>(of.width)), 0, cap);
     buffer.reset(ggml_backend_alloc_ctx_tensors(context.get(), backend.get()));
@@ -46,9 +47,13 @@ struct Graph {
     float* query = static_cast<float*>(q->data);
     for (std::int64_t i = 0; i < ggml_nelements(q); ++i) query[i] = static_cast<float>(random.nextDouble() * 6 - 3);
     for (ggml_tensor* tensor : {k, v}) {
-      auto* half = static_cast<ggml_fp16_t*>(tensor->data);
-      for (std::int64_t i = 0; i < ggml_nelements(tensor); ++i)
-        half[i] = ggml_fp32_to_fp16(static_cast<float>(random.nextDouble() * 4 - 2));
+      std::vector<float> values(static_cast<std::size_t>(ggml_nelements(tensor)));
+      for (float& value : values) value = static_cast<float>(random.nextDouble() * 4 - 2);
+      if (type == GGML_TYPE_F32) {
+        std::memcpy(tensor->data, values.data(), ggml_nbytes(tensor));
+      } else {
+        ggml_get_type_traits(type)->from_float_ref(values.data(), tensor->data, ggml_nelements(tensor));
+      }
     }
   }
 
@@ -146,6 +151,34 @@ TEST(own_attention_is_nearer_to_exact_than_ggmls_and_the_same_on_any_threads_and
         if (first.empty()) first = values;
         CHECK(values == first);
       });
+    }
+  }
+}
+
+// What `deterministic` and fixed threads rest on: where the engine lets fewer threads compute, the bits are those of any number.
+TEST(attention_of_one_row_has_the_same_bits_on_any_threads_where_the_engine_says_so) {
+  const auto all = [](std::int64_t, std::int64_t) { return true; };
+  for (const std::int64_t cells : {511, 512, 4096}) {
+    for (const Shape& shape : {Shape{64, 9, 3, 1, 1}, {128, 4, 4, 1, 1}}) {
+      forKernels([&](const AttentionRows& kernel) {
+        Graph graph(shape, cells, all);
+        OwnAttention own(kernel, 4);
+        own.take(graph.node);
+        CHECK(graph.node->op == GGML_OP_CUSTOM);
+        CHECK(!sameWithAnyThreads(1, 4096, GGML_TYPE_F16, false));
+        const std::vector<float> values = graph.computed(1);
+        for (const int threads : {2, 4}) CHECK(graph.computed(threads) == values);
+      });
+      for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0}) {
+        if (!sameWithAnyThreads(1, static_cast<int>(cells), type, false)) continue;
+        const Graph graph(shape, cells, all, 0, type);
+        const std::vector<float> values = graph.computed(1);
+        for (const int threads : {2, 4}) {
+          check::report(graph.computed(threads) == values, __FILE__, __LINE__,
+                        std::string(ggml_type_name(type)) + ", " + std::to_string(cells) + " cells: other bits on " +
+                            std::to_string(threads) + " threads");
+        }
+      }
     }
   }
 }

@@ -259,7 +259,10 @@ TEST(sampler_extreme_settings) {
   CHECK(drawn({1.0f, 1}, logits).token == 1);
   CHECK(drawn({1.0f, 0, 1e-6f}, logits).token == 1);
   CHECK_NEAR(static_cast<double>(drawn({1.0f, 0, 1.0f, 1.0f}, logits).sampledLogProbability), std::log(0.5), 1e-6);
-  CHECK_THROWS(drawn({1.0f, 0, 1.0f, 0.0f, 1e-39f}, {1.0f, 30.0f, 2.0f, 1.0f, 0.0f}), "NUMERIC_FAILURE");
+  for (const float penalty : {1e-39f, 1.2e-38f, 1e-20f}) {
+    for (const float temperature : {0.0f, 1e-30f, 1.0f, 1000.0f})
+      CHECK(drawn({temperature, 0, 1.0f, 0.0f, penalty}, {1.0f, 30.0f, -0.5f, 1.0f, 0.0f}).token == 1);
+  }
   CHECK_THROWS(drawn({}, {1.0f, std::nanf(""), 2.0f, 1.0f, 0.0f}), "NUMERIC_FAILURE");
 }
 

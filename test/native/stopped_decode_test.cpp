@@ -181,7 +181,38 @@ void runBatch(const BatchSettings& settings, bool adapters, Context& context, Th
   CHECK(next == 6);
 }
 
+// The threads of a call of one row that has room for `cells`, of a context with fixed threads that has two, of which another process
+// holds one.
+int threadsOfOneRow(Matmul matmul, const char* kvType, int cells) {
+  const auto model = Model::load({tinyModel()->path(), 0, kvType, matmul}, {});
+  auto governor = std::make_unique<ThreadGovernor>(2, false);
+  ThreadGovernor& governed = *governor;
+  Context context(model, std::move(governor), true);
+  context.prepare({cells, 1, 1});
+  governed.abandonStep();
+  DecodeBatch batch;
+  for (int position = 0; position < 3; ++position) {
+    batch.clear();
+    batch.add(300 + position, position, 0, true);
+    context.decode(batch, kNever);
+  }
+  return governed.stepThreads();
+}
+
 }  // namespace
+
+// Decided by who computes the attention of the call. Keys and values of f32 are cast to f16 in llama.cpp's graph.
+TEST(one_row_is_held_to_all_threads_where_ggml_computes_its_attention) {
+  CHECK(threadsOfOneRow(Matmul::kGgml, "f16", 512) == 2);
+#if defined(__x86_64__)
+  CHECK(threadsOfOneRow(Matmul::kGgml, "f16", 256) == 1);
+  CHECK(threadsOfOneRow(Matmul::kGgml, "q8_0", 512) == 1);
+  if (!Model::load({tinyModel()->path(), 0, "f16", Matmul::kAuto}, {})->hasOwnProducts()) return;
+  CHECK(threadsOfOneRow(Matmul::kAuto, "f16", 512) == 1);
+  CHECK(threadsOfOneRow(Matmul::kAuto, "f16", 4096) == 1);
+  CHECK(threadsOfOneRow(Matmul::kAuto, "f32", 512) == 1);
+#endif
+}
 
 TEST(stopped_decodes_of_generate) {
   checkSameBits("several samples of several prompts", 10,

@@ -199,6 +199,73 @@ TEST(dropout_is_unbiased_and_only_in_training) {
   CHECK(with != without && std::fabs(with - without) < 0.5);
 }
 
+TEST(each_micro_batch_draws_its_own_dropout) {
+  Shape shape;
+  auto options = allTargets(shape);
+  for (Target& target : options.targets) target.dropout = 0.5f;
+  Trainer trainer(randomModel("llama", shape, 1), options);
+  randomiseB(trainer, 2);
+  // The same sequences in each: without dropout, or with one draw for all, the gradients are the same.
+  auto batch = randomBatch(shape, 3);
+  batch.resize(1);
+  batch.resize(3, batch[0]);
+  const StepStatistics s = trainer.differentiate(batch, {}, kNever, {{1, 1, 1}});
+  CHECK(s.microBatchNorms.size() == 3);
+  CHECK(s.microBatchNorms[0] != s.microBatchNorms[1] && s.microBatchNorms[1] != s.microBatchNorms[2]);
+  CHECK(s.microBatchNorms[0] != s.microBatchNorms[2]);
+  // The next step draws others.
+  CHECK(trainer.step(batch, {}, kNever, {{1, 1, 1}}).microBatchNorms == s.microBatchNorms);
+  const std::vector<double> next = trainer.differentiate(batch, {}, kNever, {{1, 1, 1}}).microBatchNorms;
+  CHECK(next[0] != s.microBatchNorms[0] && next[1] != s.microBatchNorms[1]);
+}
+
+TEST(norms_and_biases_do_not_decay) {
+  for (const char* architecture : {"llama", "qwen2", "gemma2"}) {
+    Shape shape;
+    const auto stepped = [&](float decay) {
+      TrainerOptions options;
+      options.allWeights = true;
+      options.threads = 1;
+      options.optimiser.learningRate = 1e-2f;
+      options.optimiser.weightDecay = decay;
+      auto trainer = std::make_unique<Trainer>(randomModel(architecture, shape, 1), options);
+      CHECK(trainer->step(randomBatch(shape, 3), {}, kNever).applied);
+      return trainer;
+    };
+    const auto without = stepped(0), with = stepped(1);
+    int kept = 0;
+    for (std::size_t i = 0; i < with->parameters().size(); ++i) {
+      const Parameter& p = *with->parameters()[i];
+      const bool isMatrix = p.name.find("norm") == std::string::npos && p.name.find("bias") == std::string::npos;
+      kept += isMatrix ? 0 : 1;
+      check::report((p.value == without->parameters()[i]->value) != isMatrix, __FILE__, __LINE__,
+                    std::string(architecture) + " " + p.name + (isMatrix ? " does not decay" : " decays"));
+    }
+    CHECK(kept > 0);
+  }
+}
+
+TEST(a_maximum_norm_of_zero_clips_nothing) {
+  Shape shape;
+  const auto stepped = [&](float maxNorm) {
+    auto options = allTargets(shape);
+    options.optimiser.maxNorm = maxNorm;
+    Trainer trainer(randomModel("llama", shape, 1), options);
+    randomiseB(trainer, 2);
+    const StepStatistics s = trainer.step(randomBatch(shape, 3), {}, kNever);
+    CHECK(s.applied && s.gradNorm > 0);
+    // Adam hides the size of a gradient, its first moment does not.
+    return std::pair(s, trainer.parameters()[1]->firstMoment);
+  };
+  const auto [free, moment] = stepped(0);
+  CHECK(!free.clipped);
+  CHECK(moment == stepped(1e30f).second);
+  CHECK(std::any_of(moment.begin(), moment.end(), [](float value) { return value != 0; }));
+  const auto [clipped, smaller] = stepped(static_cast<float>(free.gradNorm / 2));
+  CHECK(clipped.clipped);
+  for (std::size_t i = 0; i < moment.size(); ++i) CHECK_NEAR(smaller[i], moment[i] / 2, 1e-6);
+}
+
 TEST(entropy_and_log_probabilities) {
   Shape shape;
   const auto batch = randomBatch(shape, 3);
