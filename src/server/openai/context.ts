@@ -1,6 +1,7 @@
 /** What the routes of a server share. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
+import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import { IsoproError } from '../../errors.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import { DEFECT, failureOf, type RequestFailure } from '../failures.js';
@@ -42,6 +43,9 @@ interface NamesModel {
 export const openModel = ({ models }: ServerContext, { model, lora, user }: NamesModel, { whose }: Asking): Promise<Served> =>
   models.open(lora === undefined ? model : models.nameOf(model, lora), user ?? whose);
 
+type PromptOptions = Parameters<HostedModel['promptIdsAside']>[1];
+type AskedPrompt = [content: { readonly messages: readonly ChatMessage[] } | { readonly text: string }, options?: PromptOptions];
+
 /** Characters whose tokens take long enough to be made in turn, as a reply is. */
 const MANY = 2 ** 14;
 
@@ -49,7 +53,7 @@ const MANY = 2 ** 14;
 export async function tokenized(
   { model }: Served,
   { queue, whose, signal }: Asking,
-  ...[content, options]: Parameters<HostedModel['promptIdsAside']>
+  ...[content, options]: AskedPrompt
 ): Promise<Int32Array> {
   const texts = 'text' in content ? [content.text] : content.messages.map((message) => message.content);
   if (texts.reduce((sum, { length }) => sum + length, 0) < MANY) return model.promptIdsAside(content, options);
@@ -65,7 +69,7 @@ export async function tokenized(
 export async function promptIdsOf(
   served: Served,
   asking: Asking,
-  ...prompt: Parameters<HostedModel['promptIdsAside']>
+  ...prompt: AskedPrompt
 ): Promise<Int32Array> {
   const { model } = served;
   const ids = await tokenized(served, asking, ...prompt);
