@@ -6,7 +6,6 @@ import type { GenerationProgress, NativeReplySettings } from './addon.js';
 import { abortSignal, callback, checked } from './checked.js';
 import { grammarOfJsonSchema } from './json-schema.js';
 import { chatMessages, type MessageInput } from './messages.js';
-import type { ChatMessage } from './prompt-renderer.js';
 import { seed, type Seed } from './seed.js';
 import { copied } from './typed-array.js';
 

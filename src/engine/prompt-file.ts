@@ -18,8 +18,7 @@ const line = members({
   tokenIds: maybe(z.array(z.int())),
   id: maybe(z.string()),
   problem: z.unknown().optional(),
-})
-.refine(
+}).refine(
   ({ prompt, messages, text, tokenIds }) => [prompt, messages, text, tokenIds].filter((field) => field !== undefined).length === 1,
   'a line has exactly one of prompt, messages, text and tokenIds',
 );

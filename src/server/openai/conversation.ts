@@ -1,35 +1,17 @@
 /** A conversation with or without tools, as draws of the host: what /v1/chat/completions and /v1/responses have in common. */
+import { asTemplatesKnow, type ReadMessage } from '../../engine/messages.js';
 import type { ChatMessage, TemplateVariables } from '../../engine/prompt-renderer.js';
-import { unsupported } from '../failures.js';
-import { drawIds, promptIdsOf, type ServerContext } from './context.js';
+import { ofMember, unsupported } from '../failures.js';
+import { drawIds, promptIdsOf, requireDrawTokens, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import type { Asking, Draw } from './replying.js';
-import type { ChatMessageBody, ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from './requests.js';
+import type { ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from './requests.js';
 import { drawSettings, grammarOf } from './sampling.js';
-import { callText, planTools, resultText, type ToolPlan } from './tools.js';
+import { planTools, type ToolPlan } from './tools.js';
 
-/** Parts that are no text were refused before. */
-export const textOf = (content: string | readonly { readonly type: string; readonly text?: unknown }[] | undefined): string =>
-  content === undefined ? '' : typeof content === 'string' ? content : content.map(({ text }) => String(text)).join('');
-
-/** Roles that every template has: calls are shown as what the assistant wrote, results as what it was told. */
-export function conversationOf(messages: readonly ChatMessageBody[], instructions?: string): ChatMessage[] {
-  const said: ChatMessage[] = [];
-  let results = false;
-  for (const message of messages) {
-    const content = textOf(message.content);
-    if (message.role === 'tool') {
-      const before = results ? said.pop() : undefined;
-      const text = resultText(content);
-      said.push({ role: 'user', content: before === undefined ? text : `${before.content}\n${text}` });
-    } else if (message.role === 'assistant') {
-      const calls = (message.tool_calls ?? []).map((call) => callText(call.function));
-      said.push({ role: 'assistant', content: [...(content === '' ? [] : [content]), ...calls].join('\n') });
-    } else {
-      said.push({ role: message.role === 'user' ? 'user' : 'system', content });
-    }
-    results = message.role === 'tool';
-  }
+/** As templates know them, what the model is told of tools before them. */
+export function conversationOf(messages: readonly ReadMessage[], instructions?: string): ChatMessage[] {
+  const said = asTemplatesKnow(messages);
   if (instructions === undefined) return said;
   const [first, ...rest] = said;
   if (first?.role === 'system') return [{ role: 'system', content: `${first.content}\n\n${instructions}` }, ...rest];
@@ -38,7 +20,7 @@ export function conversationOf(messages: readonly ChatMessageBody[], instruction
 
 /** What is said, and how it is to be answered. */
 export interface ConversationRequest {
-  readonly messages: readonly ChatMessageBody[];
+  readonly messages: readonly ReadMessage[];
   readonly tools: readonly ToolBody[] | undefined;
   readonly toolChoice: ToolChoiceBody | undefined;
   readonly parallelCalls: boolean | undefined;
@@ -66,13 +48,15 @@ export async function planConversation(
 ): Promise<ConversationPlan> {
   const { sampling } = request;
   const { mostTokens } = context;
+  requireDrawTokens(served, sampling);
   const tools = planTools(request.tools, request.toolChoice, request.parallelCalls);
-  const grammar = tools?.grammar ?? grammarOf(request.format);
+  const grammar = tools?.grammar ?? (await ofMember('response_format', () => grammarOf(request.format)));
   if (tools !== null && request.format !== undefined && request.format.type !== 'text')
     throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
   const promptIds = await promptIdsOf(
     served,
     asking,
+    'messages',
     { messages: conversationOf(request.messages, tools?.instructions) },
     { variables: request.variables ?? {} },
   );
