@@ -288,6 +288,11 @@ export class Model {
     return this.#run(() => this.#native.tokenize(valid, options.parseControl ?? false));
   }
 
+  /** @internal Control tokens that a text names, each once: they are text like any other but to `tokenize` with `parseControl`. */
+  controlTokensIn(text: string): string[] {
+    return this.#renderer.controlTokensIn(text);
+  }
+
   /** @internal */
   get limits(): ContextLimits {
     return { contextTokens: this.contextTokens, trainedContext: this.info.trainedContext };

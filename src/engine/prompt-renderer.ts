@@ -72,6 +72,11 @@ export class PromptRenderer {
     this.#controlPattern = texts.length === 0 ? null : new RegExp(texts.map(escapeForPattern).join('|'), 'g');
   }
 
+  /** The control tokens that a text names, each once. */
+  controlTokensIn(text: string): string[] {
+    return this.#controlPattern === null ? [] : [...new Set(text.match(this.#controlPattern))];
+  }
+
   /** @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT */
   render(messages: readonly ChatMessage[], addGenerationPrompt: boolean): RenderedPrompt {
     return this.renderAll([messages], addGenerationPrompt)[0]!;

@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { LEARNING_RATES } from '../../engine/fine-tuning.js';
 import { preference } from '../../engine/preference-pairs.js';
+import { isObject, withoutNulls } from '../../engine/row-members.js';
 import { dictionary } from '../../dictionary.js';
 import type { Json } from '../../canonical-json.js';
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
@@ -205,8 +206,10 @@ const scoredRow = (grader: ScoreModel): ((value: unknown) => object) => {
 };
 
 /** OpenAI's form of a pair as TRL's, which stays as it is. */
-const pairOf = (given: unknown): object =>
-  typeof given === 'object' && given !== null && 'chosen' in given ? given : preference.parse(given);
+function pairOf(given: unknown): object {
+  const row = isObject(given) ? withoutNulls(given) : {};
+  return 'chosen' in row ? row : preference.parse(row);
+}
 
 /** A file of the same lines in another form: its id. @throws RequestFailure 400 naming the line */
 async function rewritten({ queue, asker }: Context, id: string, form: (value: unknown) => object): Promise<string> {
