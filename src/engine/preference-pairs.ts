@@ -33,27 +33,35 @@ interface Compared {
   readonly rejected: string;
 }
 
+/** One side of a pair. */
+interface Side {
+  /** What stands before the reply in a whole conversation. */
+  readonly before: readonly ChatMessage[] | null;
+  readonly text: string;
+  /** Whether it is the assistant's, where there is a conversation. */
+  readonly isReply: boolean;
+}
+const whole = conversation.transform(({ prompt }): Side => {
+  const { role, content: text } = prompt.at(-1)!;
+  return prompt.length === 1 ? { before: null, text, isReply: true } : { before: prompt.slice(0, -1), text, isReply: role === 'assistant' };
+});
 /** A reply as a text or as its message, or a whole conversation that ends with it. */
-const side = z.union([
-  z.string().transform((text) => ({ before: null, text })),
-  conversation.transform(({ prompt }, { addIssue }) => {
-    const { role, content: text } = prompt.at(-1)!;
-    const before = prompt.slice(0, -1);
-    if (before.length > 0 && role !== 'assistant') addIssue("the last message must be the assistant's");
-    return { before: before.length > 0 ? before : null, text };
-  }),
-]);
-type Side = z.output<typeof side>;
+const side = z.union([z.string().transform((text): Side => ({ before: null, text, isReply: true })), whole]);
 
 const isSame = (a: readonly ChatMessage[], b: readonly ChatMessage[]): boolean => JSON.stringify(a) === JSON.stringify(b);
 const isSystem = ({ role }: ChatMessage): boolean => role === 'system';
 
-/** What both sides answer. */
+/** What both sides answer; null where they are replies alone. */
 function commonPrompt(chosen: Side, rejected: Side, { addIssue }: z.RefinementCtx): readonly ChatMessage[] | null {
-  if (chosen.before !== null && rejected.before !== null && isSame(chosen.before, rejected.before)) return chosen.before;
-  if (chosen.before !== null && rejected.before !== null) addIssue('the two conversations differ before their last messages');
-  else if (chosen.before !== rejected.before) addIssue('one side is a whole conversation, the other a reply');
-  return null;
+  const [good, bad] = [chosen.before, rejected.before];
+  if (good !== null && bad !== null && !isSame(good, bad)) addIssue('the two conversations differ before their last messages');
+  if ((good === null) !== (bad === null))
+    addIssue({
+      code: 'custom',
+      path: [good === null ? 'rejected' : 'chosen'],
+      message: 'takes a text or a list of one message, unless both sides are whole conversations',
+    });
+  return good;
 }
 
 /** Whether a conversation begins with what is asked, or ends with it, whatever the system says. */
@@ -68,6 +76,8 @@ function isAsked(before: readonly ChatMessage[], prompt: readonly ChatMessage[])
 const explicit = z.object({ prompt: askedOf, chosen: side, rejected: side }).transform((row, context): Compared => {
   const { prompt } = row.prompt;
   const replies = { chosen: row.chosen.text, rejected: row.rejected.text };
+  for (const name of ['chosen', 'rejected'] as const)
+    if (!row[name].isReply) context.addIssue({ code: 'custom', path: [name], message: "the last message must be the assistant's" });
   const before = commonPrompt(row.chosen, row.rejected, context);
   if (before === null) return { prompt, ...replies };
   if (!isAsked(before, prompt)) context.addIssue('the two conversations do not have the prompt before their last messages');
@@ -75,10 +85,12 @@ const explicit = z.object({ prompt: askedOf, chosen: side, rejected: side }).tra
 });
 
 /** Whole conversations, equal up to the last message of each, which is the assistant's. */
-const implicit = z.object({ chosen: side, rejected: side }).transform(({ chosen, rejected }, context): Compared => {
-  const prompt = commonPrompt(chosen, rejected, context);
-  if (prompt === null) context.addIssue("the last message of both must be the assistant's, after another");
-  return { prompt: prompt ?? [], chosen: chosen.text, rejected: rejected.text };
+const implicit = z.object({ chosen: whole, rejected: whole }).transform(({ chosen, rejected }, context): Compared => {
+  if ([chosen, rejected].some(({ before, isReply }) => before === null || !isReply)) {
+    context.addIssue("the last message of both must be the assistant's, after another");
+    return z.NEVER;
+  }
+  return { prompt: commonPrompt(chosen, rejected, context) ?? [], chosen: chosen.text, rejected: rejected.text };
 });
 
 /** OpenAI's. */

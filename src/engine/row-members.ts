@@ -80,9 +80,9 @@ const MOST_NAMED = 12;
 const LONGEST_NAME = 60;
 
 /** A line that says which members of rows no form reads, and how many rows have each. */
-export function unreadNote(rows: Iterable<{ readonly unread: readonly string[] }>): string[] {
+export function unreadNote(rows: Iterable<{ readonly unread?: readonly string[] }>): string[] {
   const counts = new Map<string, number>();
-  for (const { unread } of rows) for (const name of new Set(unread)) counts.set(name, (counts.get(name) ?? 0) + 1);
+  for (const { unread = [] } of rows) for (const name of new Set(unread)) counts.set(name, (counts.get(name) ?? 0) + 1);
   const sorted = [...counts].sort(([, a], [, b]) => b - a);
   if (sorted.length === 0) return [];
   const named = sorted

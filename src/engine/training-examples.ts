@@ -34,7 +34,7 @@ export interface NamedExample {
   /** As the row has it: what is read of it says what it must be. */
   readonly score: unknown;
   /** Members of the row, and of its messages, that no form reads. */
-  readonly unread: readonly string[];
+  readonly unread?: readonly string[];
 }
 
 /**

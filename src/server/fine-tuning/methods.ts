@@ -3,9 +3,12 @@ import { createReadStream } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { LEARNING_RATES } from '../../engine/fine-tuning.js';
+import { asTemplatesKnow, message } from '../../engine/messages.js';
 import { preference } from '../../engine/preference-pairs.js';
 import { isObject, withoutNulls } from '../../engine/row-members.js';
 import { dictionary } from '../../dictionary.js';
+import { maybe } from '../../members.js';
+import type { ChatMessage } from '../../tasks/task.js';
 import type { Json } from '../../canonical-json.js';
 import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
 import type { RunSettings, RunSettingsInput } from '../../jobs/queue/kinds/run.js';
@@ -135,6 +138,8 @@ interface Graded {
   readonly trainingFile: string;
 }
 
+/** Of a row. */
+const MOST_MESSAGES = 2048;
 /** The sampled reply as a whole: of templates, the one that a check reads. */
 const REPLY = /^\{\{\s*sample\.output_text\s*\}\}$/;
 const GRADER = 'method.reinforcement.grader';
@@ -183,12 +188,16 @@ async function gradedBy(grader: Grader, file: string | null | undefined, context
   });
 }
 
-const message = z.object({ role: z.string(), content: z.string() });
-const row = z.looseObject({ messages: z.array(message).min(1) });
+const messages = z.array(message).min(1).max(MOST_MESSAGES).transform(asTemplatesKnow);
+const row = z.looseObject({ messages });
 const scored = z.looseObject({
-  messages: z.array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() })).min(1),
+  messages: messages.transform((read, { addIssue }) => {
+    const said = read.filter((each): each is ChatMessage => each.role !== 'tool');
+    if (said.length < read.length) addIssue('a message of role tool answers no call');
+    return said;
+  }),
   answer: z.json().optional(),
-  tier: z.union([z.string(), z.number()]).optional(),
+  tier: maybe(z.union([z.string(), z.number()])),
 });
 
 const rowOf = (value: unknown): object => ({ messages: row.parse(value).messages });
@@ -199,7 +208,7 @@ const scoredRow = (grader: ScoreModel): ((value: unknown) => object) => {
   return (value) => {
     const row = scored.parse(value);
     const { messages, answer = null, tier = '', ...fields } = row;
-    if ('prompt' in fields) throw new Error('it has both messages and prompt');
+    if ((fields['prompt'] ?? null) !== null) throw new Error('it has both messages and prompt');
     askedOfGrader(grading, { messages, answer, tier: String(tier), fields: dictionary(Object.entries(fields) as [string, Json][]) }, '');
     return row;
   };
