@@ -126,8 +126,8 @@ export const message = reader(open);
 export type MessageInput = z.input<typeof message>;
 
 /**
- * Messages in roles that every template has: calls are shown as what the assistant wrote, what they gave as what it was told then. A message
- * of the role tool that answers no call stays what it is.
+ * Messages in roles that every template has: calls are shown as what the assistant wrote, what they gave as what it was told then. A
+ * message of the role tool that answers no call stays what it is.
  */
 export function asTemplatesKnow(messages: readonly ReadMessage[]): ChatMessage[] {
   const said: ChatMessage[] = [];

@@ -29,8 +29,8 @@ describe('null', () => {
       'verbosity web_search_options top_k guided_json thinking'
     ).split(' '),
     completions: (
-      'best_of echo frequency_penalty logit_bias logprobs n presence_penalty seed stop stream stream_options suffix temperature top_p user ' +
-      'response_format grammar'
+      'best_of echo frequency_penalty logit_bias logprobs n presence_penalty seed stop stream stream_options suffix temperature top_p ' +
+      'user response_format grammar'
     ).split(' '),
     responses: (
       'background context_management conversation include instructions max_tool_calls metadata parallel_tool_calls previous_response_id ' +
@@ -78,7 +78,15 @@ describe('null', () => {
   });
 
   test('of a fine-tuning job, in its method and in a grader too', () => {
-    const asked = { model: 'base', training_file: 'file-1', validation_file: null, seed: null, suffix: null, metadata: null, integrations: null };
+    const asked = {
+      model: 'base',
+      training_file: 'file-1',
+      validation_file: null,
+      seed: null,
+      suffix: null,
+      metadata: null,
+      integrations: null,
+    };
     const hyperparameters = { n_epochs: null, batch_size: null, learning_rate_multiplier: null, beta: null };
     const grader = {
       type: 'score_model',
