@@ -23,6 +23,7 @@ export type { GenerationProgress, StageTime, TensorSummary } from './engine/addo
 export type { GenerateRequest, Prompt, SamplingSettings, TokenIds } from './engine/generate-request.js';
 export type { Seed } from './engine/seed.js';
 export type { CapturedBoundary, Rollout } from './engine/generation.js';
+export type { MessageInput } from './engine/messages.js';
 export type { ChatMessage, RenderedPrompt } from './engine/prompt-renderer.js';
 export type {
   Backend,

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { z } from 'zod';
 import { canonicalJson } from '../canonical-json.js';
 import { hashFile } from '../engine/adapter.js';
-import { chatMessages } from '../engine/generate-request.js';
+import { chatMessages } from '../engine/messages.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
 import { IsoproError } from '../errors.js';
 import { readLines } from '../files.js';

@@ -10,6 +10,7 @@ import type { Model } from '../engine/model.js';
 import { readPairs, type PreferencePair } from '../engine/preference-pairs.js';
 import { IsoproError } from '../errors.js';
 import type { Trainer, TrainSequence } from '../engine/trainer.js';
+import { unreadNote } from '../engine/row-members.js';
 import { eachAnswer, parseExamples, splitExamples, tokenisedExamples, type NamedExample } from '../engine/training-examples.js';
 import { readJson, readLines } from '../files.js';
 import type { Dictionary } from '../dictionary.js';
@@ -70,6 +71,8 @@ export interface TrainData {
   readonly examples: number;
   readonly validationExamples: number;
   readonly tooLong: number;
+  /** Those that are too long, and what teaches nothing. */
+  readonly leftOut: number;
   /** Null where nothing was curated. */
   readonly curation: CurationCounts | null;
   /** What a person should know of what is learned and what is not. */
@@ -87,6 +90,8 @@ export interface TrainData {
 interface Read<Example> {
   readonly examples: readonly Example[];
   readonly tooLong: number;
+  /** Pairs of two equal replies. */
+  readonly equal?: number;
   readonly curation?: CurationCounts | null;
   /** Those of the dev set of a split that is written down. */
   readonly dev?: readonly Example[];
@@ -115,19 +120,20 @@ interface Kind<Example> {
 export function readTrainData(model: Model, options: TrainDataOptions): Promise<TrainData> {
   const { objective, maxTokens, beta, references, curation, file, answers = 'last' } = options;
   const tokenised = (examples: Parameters<typeof tokenisedExamples>[0]): Read<TrainSequence> => {
-    const { sequences, tooLong } = tokenisedExamples(examples, model, maxTokens);
-    return { examples: sequences, tooLong };
+    const { sequences, tooLong, notes } = tokenisedExamples(examples, model, maxTokens);
+    return { examples: sequences, tooLong, notes };
   };
   if (objective === 'sft')
     return readKind<TrainSequence>(options, {
       read: async (lines) => {
         const { train, dev, notes } = heldOut(file, await parseExamples(lines));
         const { examples, counts } = curate(answers === 'all' ? train.flatMap(eachAnswer) : train, curation);
+        const learned = tokenised(examples);
         return {
-          ...tokenised(examples),
+          ...learned,
           curation: counts,
           ...(dev.length === 0 ? {} : { dev: tokenised(curatedToMeasure(dev, curation)).examples }),
-          notes: [...notes, ...(answers === 'last' ? unlearned(train) : [])],
+          notes: [...notes, ...(answers === 'last' ? unlearned(train) : []), ...unreadNote(train), ...(learned.notes ?? [])],
         };
       },
       readToMeasure: async (lines) => tokenised(curatedToMeasure(await parseExamples(lines), curation)),
@@ -137,8 +143,8 @@ export function readTrainData(model: Model, options: TrainDataOptions): Promise<
       learning: async (trainer) => likelihood(trainer),
     });
   const read = async (lines: AsyncIterable<string>): Promise<Read<PreferencePair>> => {
-    const { pairs, tooLong } = await readPairs(lines, model, maxTokens);
-    return { examples: pairs, tooLong };
+    const { pairs, ...others } = await readPairs(lines, model, maxTokens);
+    return { examples: pairs, ...others };
   };
   return readKind<PreferencePair>(options, {
     read,
@@ -179,7 +185,7 @@ function heldOut(file: string | undefined, all: readonly NamedExample[]): Parts 
 
 /** Conversations have answers before the last one. */
 function unlearned(all: readonly NamedExample[]): string[] {
-  const count = all.filter(({ example }) => 'prompt' in example && example.prompt.some(({ role }) => role === 'assistant')).length;
+  const count = all.filter((row) => eachAnswer(row).length > 1).length;
   return count === 0 ? [] : [`${count} of ${all.length} rows have earlier answers, which are not learned: --answers all learns them too`];
 }
 
@@ -187,7 +193,7 @@ async function readKind<Example>(
   { lines, validation, validationData }: TrainDataOptions,
   { read, readToMeasure, held: asHeld, textOf, sequencesOf, before, learning }: Kind<Example>,
 ): Promise<TrainData> {
-  const { examples: all, tooLong, curation = null, dev, notes = [] } = await read(lines);
+  const { examples: all, tooLong, equal = 0, curation = null, dev, notes = [] } = await read(lines);
   const own = validation === undefined && validationData === undefined ? dev : undefined;
   const share = validation ?? (all.length >= LARGE && validationData === undefined && own === undefined ? SHARE : 0);
   const split = share === 0 ? { training: all, validation: [] } : splitExamples(all, share, textOf);
@@ -198,6 +204,7 @@ async function readKind<Example>(
     examples: examples.length,
     validationExamples: held.length,
     tooLong,
+    leftOut: tooLong + equal,
     curation,
     notes,
     tokens: examples.flatMap(sequencesOf).reduce((sum, { tokenIds }) => sum + tokenIds.length, 0),

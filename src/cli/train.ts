@@ -5,6 +5,7 @@ import { LEARNING_RATES, optimiserOf, stepsOf, type Figures } from '../engine/fi
 import { loadModel } from '../engine/model.js';
 import { createTrainer } from '../engine/trainer.js';
 import { lossCurve } from '../report/loss-curve.js';
+import { visible } from '../visible.js';
 import { noteWarnings } from './adapter-notes.js';
 import { defineCommand } from './command.js';
 import { interrupted, interruption, print, printJsonLine, printNote, UsageError } from './output.js';
@@ -139,7 +140,7 @@ export const trainCommand = defineCommand({
     const plan = {
       examples: data.examples,
       validationExamples: data.validationExamples,
-      leftOut: data.tooLong,
+      leftOut: data.leftOut,
       ...(data.curation === null ? {} : { curation: data.curation }),
       tokens,
       steps,
@@ -148,7 +149,7 @@ export const trainCommand = defineCommand({
       threads: trainer.info.threads,
     };
 
-    for (const text of data.notes) printNote(`${text}\n`);
+    for (const text of data.notes) printNote(`${visible(text)}\n`);
     if (argv.dryRun) {
       const started = performance.now();
       const sample = data.sequences(argv.batch);
@@ -160,7 +161,7 @@ export const trainCommand = defineCommand({
       if (argv.json) printJsonLine(report);
       else {
         print(
-          `${plan.examples} examples (${plan.leftOut} too long)` +
+          `${plan.examples} examples (${data.tooLong} too long)` +
             `, ${plan.validationExamples} kept apart, ${tokens} tokens, ${steps} steps\n` +
             (data.curation === null ? '' : `${curationText(data.curation)}\n`) +
             `${plan.parameters} parameters in ${plan.layers} layers, ${plan.threads} threads\n` +

@@ -1,7 +1,7 @@
 /** How an argument that a caller hands in is checked, once, where it enters. */
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
-import { plainWords, strangeKeys } from '../wrong-input.js';
+import { plainIssue, plainWords, strangeKeys } from '../wrong-input.js';
 
 /** An array in the place of an object has a problem an element. */
 const MOST_SAID = 8;
@@ -10,7 +10,7 @@ const MOST_SAID = 8;
 export function checked<Schema extends z.ZodType>(schema: Schema, value: unknown, what: string): z.output<Schema> {
   const result = schema.safeParse(value, { error: plainWords });
   if (result.success) return result.data;
-  const problems = result.error.issues.flatMap((issue) => {
+  const problems = result.error.issues.map(plainIssue).flatMap((issue) => {
     const said = issue.code === 'unrecognized_keys' ? strangeKeys(schema, issue.path, issue.keys.slice(0, MOST_SAID + 1)) : [issue.message];
     return said.map((words) => `${[what, ...issue.path].join('.')}: ${words}`);
   });

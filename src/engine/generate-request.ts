@@ -6,7 +6,7 @@ import type { GenerationProgress, NativeReplySettings } from './addon.js';
 import { bounded, wrongLength } from './bounded-list.js';
 import { abortSignal, callback, checked } from './checked.js';
 import { grammarOfJsonSchema } from './json-schema.js';
-import type { ChatMessage } from './prompt-renderer.js';
+import { chatMessages, type MessageInput } from './messages.js';
 import { seed, type Seed } from './seed.js';
 import { single } from './single-precision.js';
 import { copied } from './typed-array.js';
@@ -20,7 +20,7 @@ export type TokenIds = Int32Array | readonly number[];
 export interface NamedPrompt {
   /** Short for one message of the user. */
   readonly prompt?: string;
-  readonly messages?: readonly ChatMessage[];
+  readonly messages?: readonly MessageInput[];
   /** After a BOS where the vocabulary asks for one. The name of a control token is text like any other. */
   readonly text?: string;
   readonly tokenIds?: TokenIds;
@@ -139,9 +139,6 @@ export const tokenIds = z
   .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)))
   .pipe(copied(types.isInt32Array, Int32Array));
 
-export const chatMessage = z.object({ role: z.enum(['system', 'user', 'assistant', 'tool']), content: z.string() });
-export const chatMessages = bounded(z.array(chatMessage).min(1, 'a prompt needs at least one message'));
-
 /** In the place of zod's words where what should be an object of this form is none. */
 const formed = (form: string) => ({
   error: ({ code }: z.core.$ZodRawIssue) => (code === 'invalid_type' ? `takes an object: ${form}` : undefined),
@@ -168,7 +165,7 @@ const oneContent = [
 ] as const;
 
 /** A prompt, or what has one, as chat messages where it is what the user says. */
-function asMessages<T extends { prompt?: string | undefined; messages?: readonly ChatMessage[] | undefined }>({
+function asMessages<T extends { prompt?: string | undefined; messages?: readonly MessageInput[] | undefined }>({
   prompt,
   ...rest
 }: T): Omit<T, 'prompt'> {
@@ -256,7 +253,7 @@ export type CheckedRequest = z.output<typeof requestSchema>;
 
 /** A prompt's content, checked: exactly one of the three. */
 export interface PromptContent {
-  readonly messages?: readonly ChatMessage[] | undefined;
+  readonly messages?: readonly MessageInput[] | undefined;
   readonly text?: string | undefined;
   readonly tokenIds?: Int32Array | undefined;
 }

@@ -23,21 +23,14 @@ import { nativeBranches, type Branch } from './branches.js';
 import { abortSignal, callback, checked } from './checked.js';
 import { withContextRemedy, type ContextLimits } from './context-overflow.js';
 import { embedEach, type EmbedOptions, type Embeddings } from './embedding.js';
-import {
-  chatMessage,
-  chatMessages,
-  checkRequest,
-  tokenIds,
-  type GenerateRequest,
-  type PromptContent,
-  type TokenIds,
-} from './generate-request.js';
+import { checkRequest, tokenIds, type GenerateRequest, type PromptContent, type TokenIds } from './generate-request.js';
 import { runGeneration, type Rollout } from './generation.js';
 import { infillTokens, type InfillTokens } from './infill.js';
+import { chatMessage, chatMessages, type MessageInput } from './messages.js';
 import { resolveModel, type DownloadProgress } from './model-files.js';
 import { single } from './single-precision.js';
 import { RunningBatch, type BatchSettings } from './running-batch.js';
-import { joined, PromptRenderer, type ChatMessage, type RenderedPrompt, type TemplateVariables } from './prompt-renderer.js';
+import { joined, PromptRenderer, type RenderedPrompt, type TemplateVariables } from './prompt-renderer.js';
 
 const KV_TYPES = ['f32', 'f16', 'bf16', 'q8_0'] as const;
 export type KvType = (typeof KV_TYPES)[number];
@@ -269,13 +262,13 @@ export class Model {
   }
 
   /** @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT */
-  renderChat(messages: readonly ChatMessage[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
+  renderChat(messages: readonly MessageInput[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
     const valid = checked(chatMessages, messages, 'messages');
     return this.#run(() => this.#renderer.render(valid, options.addGenerationPrompt ?? true));
   }
 
   /** Many at once, in less time than one after the other. @throws as renderChat */
-  renderChats(conversations: readonly (readonly ChatMessage[])[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt[] {
+  renderChats(conversations: readonly (readonly MessageInput[])[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt[] {
     const valid = checked(bounded(z.array(chatMessages)), conversations, 'conversations');
     return this.#run(() => this.#renderer.renderAll(valid, options.addGenerationPrompt ?? true));
   }
@@ -285,7 +278,7 @@ export class Model {
    * @param before the messages up to the reply
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT
    */
-  renderTurn(before: readonly ChatMessage[], said: ChatMessage): Int32Array {
+  renderTurn(before: readonly MessageInput[], said: MessageInput): Int32Array {
     const [earlier, message] = [checked(chatMessages, before, 'before'), checked(chatMessage, said, 'said')];
     return this.#run(() => this.#renderer.renderTurn(earlier, message));
   }
@@ -304,7 +297,7 @@ export class Model {
    * @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED
    */
   async promptIdsAside(
-    content: { readonly messages: readonly ChatMessage[] } | { readonly text: string },
+    content: { readonly messages: readonly MessageInput[] } | { readonly text: string },
     options: { addGenerationPrompt?: boolean; variables?: TemplateVariables } = {},
   ): Promise<Int32Array> {
     const tokenizeAll = (texts: string[]): Promise<Int32Array[]> => settled(typed(() => this.#native.tokenizeAll(texts)));
@@ -321,6 +314,11 @@ export class Model {
   tokenize(text: string, options: { parseControl?: boolean } = {}): Int32Array {
     const valid = checked(z.string(), text, 'text');
     return this.#run(() => this.#native.tokenize(valid, options.parseControl ?? false));
+  }
+
+  /** @internal Control tokens that a text names, each once: they are text like any other but to `tokenize` with `parseControl`. */
+  controlTokensIn(text: string): string[] {
+    return this.#renderer.controlTokensIn(text);
   }
 
   /** @internal */

@@ -5,22 +5,23 @@
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { parseLine } from '../files.js';
-import { chatMessages, type Prompt } from './generate-request.js';
+import { maybe, members } from '../members.js';
+import { plainIssue, plainWords } from '../wrong-input.js';
+import type { Prompt } from './generate-request.js';
+import { chatMessages } from './messages.js';
 import type { ChatMessage } from './prompt-renderer.js';
 
-const line = z
-  .strictObject({
-    prompt: z.string().optional(),
-    messages: chatMessages.optional(),
-    text: z.string().optional(),
-    tokenIds: z.array(z.int()).optional(),
-    id: z.string().optional(),
-    problem: z.unknown().optional(),
-  })
-  .refine(
-    ({ prompt, messages, text, tokenIds }) => [prompt, messages, text, tokenIds].filter((field) => field !== undefined).length === 1,
-    'a line has exactly one of prompt, messages, text and tokenIds',
-  );
+const line = members({
+  prompt: maybe(z.string()),
+  messages: maybe(chatMessages),
+  text: maybe(z.string()),
+  tokenIds: maybe(z.array(z.int())),
+  id: maybe(z.string()),
+  problem: z.unknown().optional(),
+}).refine(
+  ({ prompt, messages, text, tokenIds }) => [prompt, messages, text, tokenIds].filter((field) => field !== undefined).length === 1,
+  'a line has exactly one of prompt, messages, text and tokenIds',
+);
 
 /** How a `prompt` is put to the model: as a user message, after a system message where one is given, or as a text that it continues. */
 export interface PromptForm {
@@ -46,14 +47,15 @@ export async function* readPrompts(lines: AsyncIterable<string>, form: PromptFor
   for await (const text of lines) {
     number++;
     if (text.trim() === '') continue;
-    const result = line.safeParse(parseLine(text, number));
+    const result = line.safeParse(parseLine(text, number), { error: plainWords });
     if (!result.success) {
-      const problems = result.error.issues.map((issue) => [...issue.path, issue.message].join(': '));
+      const problems = result.error.issues.map(plainIssue).map((issue) => [...issue.path, issue.message].join(': '));
       throw new IsoproError('INVALID_ARGUMENT', `line ${number}: ${problems.join('; ')}`);
     }
-    const { prompt, id, problem: _, ...rest } = result.data;
+    const { prompt, id, messages, text: raw, tokenIds } = result.data;
     prompts++;
-    yield { ...(prompt === undefined ? rest : promptOf(prompt, form)), ...(id === undefined ? {} : { id }) } as Prompt;
+    const content = messages === undefined ? (raw === undefined ? { tokenIds } : { text: raw }) : { messages };
+    yield { ...(prompt === undefined ? content : promptOf(prompt, form)), ...(id === undefined ? {} : { id }) } as Prompt;
   }
   if (prompts === 0) throw new IsoproError('INVALID_ARGUMENT', 'the file has no prompt');
 }

@@ -5,94 +5,10 @@ import { IsoproError } from '../errors.js';
 import { plainIssue, plainWords } from '../wrong-input.js';
 import type { Model } from './model.js';
 import type { ChatMessage } from './prompt-renderer.js';
+import { EXPECTED, formOf, FORMS, isPair, openAiRole, type Example, type Form } from './row-forms.js';
+import { isObject, undesirableBy, unlearnedBy, unreadOfMessages, unreadOfRow, withoutNulls } from './row-members.js';
 import { readRowJson } from './row-json.js';
 import type { TrainSequence } from './trainer.js';
-
-const ROLES = {
-  system: 'system',
-  user: 'user',
-  human: 'user',
-  assistant: 'assistant',
-  gpt: 'assistant',
-  tool: 'tool',
-} as const;
-const role = z.enum(Object.keys(ROLES) as [keyof typeof ROLES]).transform((name) => ROLES[name]);
-/** Or parts, as OpenAI has them. */
-const content = z.union([
-  z.string(),
-  z
-    .array(z.object({ type: z.literal('text'), text: z.string() }))
-    .min(1)
-    .transform((parts) => parts.map(({ text }) => text).join('')),
-]);
-const hasCalls = ({ tool_calls: calls, function_call: call }: Readonly<Record<string, unknown>>): boolean =>
-  (Array.isArray(calls) && calls.length > 0) || (call ?? null) !== null;
-const message = z
-  .looseObject({})
-  .refine((given) => !hasCalls(given), 'has tool calls, which are not trained on')
-  .pipe(z.object({ role, content }));
-export const messages = z.array(message).min(1);
-export const reply = z.union([
-  z.string(),
-  messages.length(1, 'takes a text or a list of one message').transform(([said]) => said!.content),
-]);
-
-/** What is asked, and what is learned; a plain text is learned from its second token on. */
-export type Example = { readonly prompt: readonly ChatMessage[]; readonly answer: string } | { readonly text: string };
-
-const answered = (said: readonly ChatMessage[], context: z.RefinementCtx): Example => {
-  const last = said.at(-1)!;
-  if (said.length < 2 || last.role !== 'assistant') {
-    context.addIssue("the last message must be the assistant's, after another");
-    return z.NEVER;
-  }
-  return { prompt: said.slice(0, -1), answer: last.content };
-};
-export const asked = (content: string, system?: string): ChatMessage[] => [
-  ...(system === undefined || system === '' ? [] : [{ role: 'system', content: system } as const]),
-  { role: 'user', content },
-];
-
-/** As the rows of a data file have it: what is no text is written as JSON. */
-const answer = z.json().transform((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
-
-/** By the member that tells them apart. */
-const FORMS: Readonly<Record<string, z.ZodType<Example>>> = {
-  // TRL and mlx-lm: conversations; or what `run` takes, whose answer stands beside them
-  messages: z
-    .object({ messages, answer: answer.optional() })
-    .transform((row, context) =>
-      row.answer !== undefined && row.messages.at(-1)!.role === 'user'
-        ? { prompt: row.messages, answer: row.answer }
-        : answered(row.messages, context),
-    ),
-  // ShareGPT
-  conversations: z
-    .object({ conversations: z.array(z.object({ from: role, value: z.string() })).min(1), system: z.string().optional() })
-    .transform(({ conversations, system }, context) => {
-      const said = conversations.map(({ from, value }): ChatMessage => ({ role: from, content: value }));
-      return answered(system === undefined || system === '' ? said : [{ role: 'system', content: system }, ...said], context);
-    }),
-  // TRL and mlx-lm: a prompt and its completion
-  completion: z.object({ prompt: z.union([z.string(), messages]), completion: reply }).transform(({ prompt, completion }) => ({
-    prompt: typeof prompt === 'string' ? asked(prompt) : prompt,
-    answer: completion,
-  })),
-  // what `run` takes
-  answer: z.object({ prompt: z.string(), answer }).transform(({ prompt, answer }) => ({ prompt: asked(prompt), answer })),
-  // Alpaca
-  instruction: z
-    .object({ instruction: z.string(), input: z.string().optional(), output: z.string(), system: z.string().optional() })
-    .transform(({ instruction, input = '', output, system }) => ({
-      prompt: asked(input === '' ? instruction : `${instruction}\n\n${input}`, system),
-      answer: output,
-    })),
-  // TRL and mlx-lm: language modelling
-  text: z.object({ text: z.string() }).transform(({ text }) => ({ text })),
-};
-const EXPECTED =
-  '{"messages"}, {"prompt", "completion"}, {"prompt", "answer"}, {"text"}, ' +
-  '{"instruction", "input", "output"} or {"conversations": [{"from", "value"}]}';
 
 const PAGE = '`docs/commands/train.md` says what a row holds.';
 export const TOO_LONG = 'Allow more tokens (--max-tokens), as far as the model was trained for them, or shorten the examples.';
@@ -101,6 +17,8 @@ export interface TrainingExamples {
   readonly sequences: readonly TrainSequence[];
   /** Examples longer than `maxTokens`: left out, since a truncated answer would teach to stop anywhere. */
   readonly tooLong: number;
+  /** What of the examples is learned otherwise than their letters say, in words. */
+  readonly notes: readonly string[];
 }
 
 /** A reply as the model would have said it: the tokens of its text, and the one that ends the turn. */
@@ -116,6 +34,8 @@ export interface NamedExample {
   readonly name: string;
   /** As the row has it: what is read of it says what it must be. */
   readonly score: unknown;
+  /** Members of the row, and of its messages, that no form reads. */
+  readonly unread?: readonly string[];
 }
 
 /**
@@ -130,27 +50,36 @@ export async function parseExamples(lines: AsyncIterable<string>): Promise<Named
 
 /** @throws IsoproError INVALID_ARGUMENT with the row's name */
 export function exampleOf({ value, name }: Row): NamedExample {
-  const example = parseExample(value, name);
-  return { example, name, score: (value as { readonly score?: unknown }).score };
+  const row = isObject(value) ? withoutNulls(value) : {};
+  const form = FORMS[formOf(row) ?? ''];
+  if (form === undefined) throw refusedRow(name, isPair(row) ? 'these are preference pairs: --objective dpo' : `expected ${EXPECTED}`);
+  refuseUnwanted(row, form, name);
+  const parsed = form.schema.safeParse(row, { error: plainWords });
+  if (!parsed.success) throw malformed(name, parsed.error);
+  const unread = [...unreadOfRow(row, form.members), ...form.said.flatMap((member) => unreadOfMessages(row[member]))];
+  return { example: parsed.data, name, score: row['score'], unread };
 }
 
-/** A row once for each answer of its conversation, each behind what was said before it. */
+/** A row once for each answer of its conversation that is to be learned, each behind what was said before it. */
 export function eachAnswer(row: NamedExample): NamedExample[] {
   const { example, name } = row;
   if ('text' in example) return [row];
-  const earlier = example.prompt.flatMap(({ role, content }, i): NamedExample[] =>
-    role === 'assistant' && i > 0 && content !== ''
-      ? [{ ...row, name: `${name}, message ${i + 1}`, example: { prompt: example.prompt.slice(0, i), answer: content } }]
-      : [],
-  );
-  return [...earlier, row];
+  const { prompt, answer, unlearned = [] } = example;
+  let said = 0;
+  const earlier = prompt.flatMap(({ role, content }, i): NamedExample[] => {
+    const isLearned = role === 'assistant' && !unlearned.includes(said++);
+    return isLearned && i > 0 && content !== ''
+      ? [{ ...row, name: `${name}, message ${i + 1}`, example: { prompt: prompt.slice(0, i), answer: content } }]
+      : [];
+  });
+  return [...earlier, { ...row, example: { prompt, answer } }];
 }
 
 /**
  * The prompt is rendered by the model's template exactly as for generation; only the answer (of a conversation the last one) and its
  * end-of-turn token are labelled. A plain text begins with BOS where the vocabulary asks for one, ends with the end of the sequence, and is
- * labelled whole.
- * @throws IsoproError INVALID_ARGUMENT naming the row, TEMPLATE_INVALID
+ * labelled whole; a control token that it names is that token, as where a template has written the text.
+ * @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID naming the row
  */
 export function tokenisedExamples(
   examples: readonly (Pick<NamedExample, 'example' | 'name'> & Pick<TrainSequence, 'weight'>)[],
@@ -158,8 +87,10 @@ export function tokenisedExamples(
   maxTokens: number,
 ): TrainingExamples {
   const sequences: TrainSequence[] = [];
+  const controls = new Map<string, number>();
   let tooLong = 0;
   for (const { example, name, weight } of examples) {
+    if ('text' in example) for (const token of model.controlTokensIn(example.text)) controls.set(token, (controls.get(token) ?? 0) + 1);
     const tokens = tokensOf(example, model, name);
     if (tokens.tokenIds.length > maxTokens) tooLong++;
     else if (tokens.labelled > 0 && tokens.tokenIds.length > tokens.labelled)
@@ -167,7 +98,13 @@ export function tokenisedExamples(
   }
   if (sequences.length === 0)
     throw new IsoproError('INVALID_ARGUMENT', `there is no example of at most ${maxTokens} tokens`, { remedy: TOO_LONG });
-  return { sequences, tooLong };
+  return { sequences, tooLong, notes: controlNote(controls) };
+}
+
+/** @param controls of each control token, the texts that name it */
+function controlNote(controls: ReadonlyMap<string, number>): string[] {
+  const named = [...controls].map(([token, count]) => `${token} (${count} ${count === 1 ? 'text' : 'texts'})`);
+  return named.length === 0 ? [] : [`learned as the control tokens that they name: ${named.join(', ')}`];
 }
 
 /** What a row holds, and what to call it. */
@@ -233,49 +170,55 @@ export const sequenceOf = ({ tokenIds, labelled }: Labelled): TrainSequence => (
 });
 
 function tokensOf(example: Example, model: Model, name: string): Labelled {
-  if ('text' in example) {
-    const { addBos, bos, eos } = model.info;
-    const tokenIds = [...(addBos && bos >= 0 ? [bos] : []), ...model.tokenize(example.text), ...(eos >= 0 ? [eos] : [])];
-    if (example.text === '') throw refusedRow(name, 'the text is empty');
-    return { tokenIds: Int32Array.from(tokenIds), labelled: 1 };
-  }
-  return answeredTokens(example.prompt, example.answer, model, name);
+  if (!('text' in example)) return answeredTokens(example.prompt, example.answer, model, name);
+  const { text } = example;
+  if (text === '') throw refusedRow(name, 'the text is empty');
+  const { addBos, bos, eos } = model.info;
+  const ids = model.tokenize(text, { parseControl: true });
+  const begins = addBos && bos >= 0 && ids[0] !== bos ? [bos] : [];
+  const ends = eos >= 0 && ids.at(-1) !== eos ? [eos] : [];
+  return { tokenIds: Int32Array.from([...begins, ...ids, ...ends]), labelled: 1 };
 }
 
-/** @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID */
+/** @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID, naming the row */
 export function answeredTokens(prompt: readonly ChatMessage[], answer: string, model: Model, name: string): Labelled {
   if (answer === '') throw refusedRow(name, 'the answer is empty; it would teach to say nothing');
-  const ids = model.renderChat(prompt).tokenIds;
+  const ids = renderedTokens(prompt, model, name);
   return { tokenIds: Int32Array.from([...ids, ...replyTokens(model, answer)]), labelled: ids.length };
 }
 
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === 'object' && value !== null;
-
-/** The member that tells an example's form. */
-export const formOf = (row: unknown): string | undefined => Object.keys(FORMS).find((form) => isObject(row) && Object.hasOwn(row, form));
-
-export const isPair = (row: unknown): row is Readonly<Record<string, unknown>> =>
-  isObject(row) && (('chosen' in row && 'rejected' in row) || 'preferred_output' in row);
-
-/** Rows that say what is not to be learned. @throws IsoproError INVALID_ARGUMENT */
-function refuseUnwanted(row: Readonly<Record<string, unknown>>, form: string, name: string): void {
-  const { label, messages: said } = row;
-  const remedy = 'Leave such rows out; of a good and a bad reply to one prompt make a pair for `train --objective dpo`.';
-  if (form === 'completion' && /^false$/i.test(String(label)))
-    throw refusedRow(name, 'its label is false: KTO learns from it what not to say, and sft would learn to say it', { remedy });
-  const last: unknown = Array.isArray(said) ? said.at(-1) : undefined;
-  if (form === 'messages' && isObject(last) && last['role'] !== 'user' && last['weight'] === 0)
-    throw refusedRow(name, 'the last message has weight 0: it is not to be learned, and it is all that sft learns of a row', { remedy });
+function renderedTokens(prompt: readonly ChatMessage[], model: Model, name: string): Int32Array {
+  try {
+    return model.renderChat(prompt).tokenIds;
+  } catch (cause) {
+    if (!(cause instanceof IsoproError)) throw cause;
+    const remedy = "Leave that row out, or write its messages in the roles and the order that the model's template takes.";
+    throw new IsoproError(cause.code, `${name}: ${cause.message}`, { cause, ...(cause.code === 'TEMPLATE_INVALID' && { remedy }) });
+  }
 }
 
-function parseExample(row: unknown, name: string): Example {
-  const member = formOf(row);
-  if (member === undefined && isPair(row)) throw refusedRow(name, 'these are preference pairs: --objective dpo');
-  if (member === undefined || !isObject(row)) throw refusedRow(name, `expected ${EXPECTED}`);
-  refuseUnwanted(row, member, name);
-  const parsed = FORMS[member]!.safeParse(row, { error: plainWords });
-  if (parsed.success) return parsed.data;
-  throw malformed(name, parsed.error);
+/** Rows that say what is not to be learned. @throws IsoproError INVALID_ARGUMENT */
+function refuseUnwanted(row: Readonly<Record<string, unknown>>, { learned, isClassed = false }: Form, name: string): void {
+  const label = undesirableBy(row, isClassed);
+  if (label !== null)
+    throw refusedRow(name, `its ${label} is false: KTO learns from it what not to say, and sft would learn to say it`, {
+      remedy: UNWANTED,
+    });
+  refuseUnlearned(row, name, 'the row');
+  const list = learned === undefined ? undefined : row[learned];
+  const last: unknown = Array.isArray(list) ? list.at(-1) : undefined;
+  if (isObject(last) && openAiRole(last['role'] ?? last['from']) !== 'user')
+    refuseUnlearned(last, name, 'the last message', ', and it is all that sft learns of a row');
+}
+
+const UNWANTED = 'Leave such rows out; of a good and a bad reply to one prompt make a pair for `train --objective dpo`.';
+
+/** @throws IsoproError INVALID_ARGUMENT where a row, or a message of it, says that it is not to be learned */
+export function refuseUnlearned(of: unknown, name: string, what: string, more = ''): void {
+  const member = unlearnedBy(of);
+  if (member === null) return;
+  const said = member === 'weight' ? 'weight 0' : 'train: false';
+  throw refusedRow(name, `${what} has ${said}: it is not to be learned${more}`, { remedy: UNWANTED });
 }
 
 export const refusedRow = (name: string, what: string, { remedy, cause }: { remedy?: string; cause?: unknown } = {}): IsoproError =>

@@ -1,6 +1,9 @@
 /** A conversation with a hosted model: what was said so far goes before every prompt, and stays in the model's cache where it keeps one. */
-import { IsoproError } from '../errors.js';
+import { z } from 'zod';
+import { checked } from '../engine/checked.js';
+import { asTemplatesKnow, message, type MessageInput } from '../engine/messages.js';
 import type { ChatMessage } from '../engine/prompt-renderer.js';
+import { IsoproError } from '../errors.js';
 import type { HostReply, HostRequest, TokenEvent } from './host-request.js';
 import type { HostedModel } from './hosted-model.js';
 
@@ -9,10 +12,13 @@ export interface ConversationSettings extends Omit<HostRequest, 'prompt' | 'mess
   /** A system message before everything. */
   readonly system?: string;
   /** Said before everything but the system message, and kept when the conversation is cleared: solved examples, such as a run's. */
-  readonly before?: readonly ChatMessage[];
+  readonly before?: readonly MessageInput[];
   /** What was said before, as `messages` of another conversation gave it: it goes on from there. */
-  readonly messages?: readonly ChatMessage[];
+  readonly messages?: readonly MessageInput[];
 }
+
+const read = (messages: readonly MessageInput[], option: 'before' | 'messages'): ChatMessage[] =>
+  asTemplatesKnow(checked(z.array(message), messages, `settings.${option}`));
 
 export class Conversation {
   readonly #model: Pick<HostedModel, 'stream'>;
@@ -22,13 +28,14 @@ export class Conversation {
   #prompts = 0;
   #replying = false;
 
+  /** @throws IsoproError INVALID_ARGUMENT naming the message */
   constructor(model: Pick<HostedModel, 'stream'>, { system, before = [], messages = [], ...settings }: ConversationSettings = {}) {
     this.#model = model;
     this.#settings = settings;
-    this.#system = [...(system === undefined ? [] : [{ role: 'system', content: system } as const]), ...before];
-    const [first, ...others] = messages;
+    this.#system = [...(system === undefined ? [] : [{ role: 'system', content: system } as const]), ...read(before, 'before')];
+    const said = read(messages, 'messages');
     // of `messages`, whose first one is the system's where there is one
-    this.#said = [...(first?.role === 'system' && system !== undefined ? others : messages)];
+    this.#said = said[0]?.role === 'system' && system !== undefined ? said.slice(1) : said;
     this.#prompts = this.#said.filter(({ role }) => role === 'user').length;
   }
 

@@ -9,8 +9,9 @@ import { checkBatchRequest } from '../engine/generate-request.js';
 import type { Embeddings } from '../engine/embedding.js';
 import type { TokenIds } from '../engine/generate-request.js';
 import { inspectModel } from '../engine/inspect.js';
+import type { MessageInput } from '../engine/messages.js';
 import type { Model, TokenAlternatives } from '../engine/model.js';
-import type { ChatMessage, RenderedPrompt } from '../engine/prompt-renderer.js';
+import type { RenderedPrompt } from '../engine/prompt-renderer.js';
 import type { RunningBatch } from '../engine/running-batch.js';
 import { abortError, IsoproError } from '../errors.js';
 import { fileIdentity, type FileIdentity } from './file-identity.js';
@@ -137,7 +138,7 @@ export class HostedModel {
   }
 
   /** What `generate` makes of messages. @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED */
-  renderChat(messages: readonly ChatMessage[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
+  renderChat(messages: readonly MessageInput[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
     return this.#loaded().model.renderChat(messages, options);
   }
 

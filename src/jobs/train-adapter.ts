@@ -19,7 +19,8 @@ import type { Model } from '../engine/model.js';
 import { seed, type Seed } from '../engine/seed.js';
 import { tokenisedPairs, type PreferencePair } from '../engine/preference-pairs.js';
 import { createTrainer, type Trainer, type TrainSequence } from '../engine/trainer.js';
-import { exampleOf, tokenisedExamples, type Row } from '../engine/training-examples.js';
+import { unreadNote } from '../engine/row-members.js';
+import { exampleOf, tokenisedExamples, type NamedExample, type Row } from '../engine/training-examples.js';
 
 export interface TrainStep {
   readonly step: number;
@@ -83,6 +84,8 @@ export interface TrainedAdapter {
   readonly examples: number;
   /** Examples that were left out because they were too long. */
   readonly tooLong: number;
+  /** What of the rows is not learned, or otherwise than it is written, in words; `train` prints these. */
+  readonly notes: readonly string[];
   /** Of each step. */
   readonly losses: readonly number[];
   /** Null where no rows were given for it. `best` is the step whose adapter was kept. */
@@ -118,6 +121,7 @@ interface Material<Example> {
   readonly examples: readonly Example[];
   readonly held: readonly Example[];
   readonly tooLong: number;
+  readonly notes: readonly string[];
   readonly learning: (trainer: Trainer) => Promise<Learning<Example>>;
 }
 
@@ -143,27 +147,28 @@ const named = (values: readonly object[], option: 'examples' | 'validation'): Ro
 const longest = (model: Model, { maxTokens }: Valid): number => Math.min(maxTokens, model.info.trainedContext);
 
 function answersOf(model: Model, valid: Valid): Material<TrainSequence> {
-  const read = (values: readonly Row[]) => tokenisedExamples(values.map(exampleOf), model, longest(model, valid));
-  const { sequences: examples, tooLong } = read(named(valid.examples, 'examples'));
-  const held = valid.validation === undefined ? [] : read(named(valid.validation, 'validation')).sequences;
-  return { examples, held, tooLong, learning: async (trainer) => likelihood(trainer) };
+  const tokenised = (rows: readonly NamedExample[]) => tokenisedExamples(rows, model, longest(model, valid));
+  const rows = named(valid.examples, 'examples').map(exampleOf);
+  const { sequences: examples, tooLong, notes } = tokenised(rows);
+  const held = valid.validation === undefined ? [] : tokenised(named(valid.validation, 'validation').map(exampleOf)).sequences;
+  return { examples, held, tooLong, notes: [...unreadNote(rows), ...notes], learning: async (trainer) => likelihood(trainer) };
 }
 
 async function pairsOf(model: Model, valid: Valid): Promise<Material<PreferencePair>> {
   const read = (values: readonly Row[]) => tokenisedPairs(values, model, longest(model, valid));
-  const { pairs: examples, tooLong } = await read(named(valid.examples, 'examples'));
+  const { pairs: examples, tooLong, notes } = await read(named(valid.examples, 'examples'));
   const held = valid.validation === undefined ? [] : (await read(named(valid.validation, 'validation'))).pairs;
   const { batchSize, beta, signal } = valid;
   const how = { batchSize, ...(signal === undefined ? {} : { signal }) };
   const learning = async (trainer: Trainer): Promise<Learning<PreferencePair>> =>
     dpo(trainer, await referenceLogprobs(trainer, [...examples, ...held], how), beta);
-  return { examples, held, tooLong, learning };
+  return { examples, held, tooLong, notes, learning };
 }
 
 async function train<Example>(
   model: Model,
   valid: Valid,
-  { examples, held, tooLong, learning }: Material<Example>,
+  { examples, held, tooLong, notes, learning }: Material<Example>,
 ): Promise<TrainedAdapter> {
   const { out, rank, alpha, topLayers, objective, epochs, batchSize, patience, seed: order, signal, onStep } = valid;
   const planned = stepsOf(examples.length, batchSize, epochs);
@@ -198,7 +203,7 @@ async function train<Example>(
     throw error;
   }
   return {
-    ...{ path: out, sha256: await hashFile(out), steps: trainer.info.steps, examples: examples.length, tooLong, losses },
+    ...{ path: out, sha256: await hashFile(out), steps: trainer.info.steps, examples: examples.length, tooLong, notes, losses },
     validation: held.length === 0 ? null : { losses: measured, best },
   };
 }

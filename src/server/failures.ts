@@ -84,6 +84,21 @@ function ofLibrary(error: IsoproError): RequestFailure | null {
 const LONGEST_NAME = 100;
 const named = (key: PropertyKey): string => String(key).slice(0, LONGEST_NAME);
 
+/**
+ * Makes something of a member of a request: what the library refuses of it is told by that member's name.
+ * @throws RequestFailure; whatever else the call throws
+ */
+export async function ofMember<Made>(param: string, make: () => Made | Promise<Made>): Promise<Made> {
+  try {
+    return await make();
+  } catch (error) {
+    const failure = error instanceof IsoproError ? failureOf(error) : null;
+    if (failure === null || failure.status !== 400 || failure.param !== null) throw error;
+    const { status, type, message, code } = failure;
+    throw new RequestFailure(status, type, message, { param, ...(code !== null && { code }) });
+  }
+}
+
 /** `messages[0].content` */
 const memberOf = (path: readonly PropertyKey[]): string =>
   path.map((key, i) => (typeof key === 'number' ? `[${key}]` : `${i === 0 ? '' : '.'}${named(key)}`)).join('');

@@ -22,7 +22,8 @@ const shape = writeSyntheticModel(model, { architecture: 'qwen2', type: 'Q8_0', 
 /** Says its last message back in two tokens; with `hang`, waits behind the first one until it is aborted. */
 class Echo {
   readonly asked: (readonly ChatMessage[])[] = [];
-  async *stream({ messages = [], signal }: HostRequest): AsyncGenerator<TokenEvent, HostReply, undefined> {
+  async *stream({ messages: asked = [], signal }: HostRequest): AsyncGenerator<TokenEvent, HostReply, undefined> {
+    const messages = asked as readonly ChatMessage[]; // of a conversation, which has read them
     this.asked.push(messages);
     const { content } = messages.at(-1)!;
     const token = { tokenId: 1, logprob: 0, sampledLogprob: 0 };

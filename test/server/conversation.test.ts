@@ -1,7 +1,8 @@
 /** Conversations with tools, in roles that a template takes. */
 import { describe, expect, test } from '@jest/globals';
+import { chatMessages } from '../../src/engine/messages.js';
 import { PromptRenderer, type ChatMessage } from '../../src/engine/prompt-renderer.js';
-import { conversationOf, withInstructions } from '../../src/server/openai/conversation.js';
+import { withInstructions } from '../../src/server/openai/conversation.js';
 
 const user = (content: string): ChatMessage => ({ role: 'user', content });
 const assistant = (content: string): ChatMessage => ({ role: 'assistant', content });
@@ -67,13 +68,13 @@ describe('what calls gave, in one message with what the user says then', () => {
     ],
     ['and nothing more', [asked('a'), { role: 'assistant', content: '', tool_calls: [call('1')] }, result('1')], 3],
   ])('%s', (_, messages, count) => {
-    const said = conversationOf(messages as never);
+    const said = chatMessages.parse(messages);
     expect(said).toHaveLength(count);
     expect(said.every(({ role }, i) => role === (i % 2 === 0 ? 'user' : 'assistant'))).toBe(true);
     expect(rendererOf(ALTERNATING.replace('TAKES', 'false')).render(said, true).text).toContain('<tool_response>\n1\n</tool_response>');
   });
 
   test('two messages of a user stay two', () => {
-    expect(conversationOf([asked('a'), asked('b')] as never)).toEqual([user('a'), user('b')]);
+    expect(chatMessages.parse([asked('a'), asked('b')])).toEqual([user('a'), user('b')]);
   });
 });

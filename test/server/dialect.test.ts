@@ -136,7 +136,7 @@ describe('suffix', () => {
     expect(await refusal('completions', { ...asked, prompt: 'x', echo: true }, own)).toEqual([400, 'echo', 'unsupported_parameter']);
     expect(await refusal('completions', { ...asked, prompt: 'x', suffix: 'x'.repeat(600) }, own)).toEqual([
       400,
-      null,
+      'suffix',
       'context_length_exceeded',
     ]);
   });
@@ -219,7 +219,10 @@ test('stream_options without a stream are refused, as OpenAI does', async () => 
 });
 
 test.each([
-  [{ type: 'reasoning', summary: [] }, 'input[0].type: takes "message", "function_call" or "function_call_output", not "reasoning"'],
+  [
+    { type: 'web_search_call', id: 'a' },
+    'input[0].type: takes "message", "function_call", "function_call_output", "reasoning" or "item_reference", not "web_search_call"',
+  ],
   [{ role: 'tool', content: 'x' }, 'input[0].role: takes "user", "system", "developer" or "assistant", not "tool"'],
 ])('an item of a response that is none of those that there are is told them: %j', async (item, message) => {
   const { status, body } = await ask('responses', { input: [item] });

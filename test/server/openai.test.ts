@@ -325,18 +325,22 @@ describe('/v1/chat/completions', () => {
     ['a value out of range', { temperature: -1 }, [400, 'invalid_request_error', 'temperature', 'invalid_value']],
     ['a message without a role', { messages: [{ content: 'x' }] }, [400, 'invalid_request_error', 'messages[0].role', 'invalid_value']],
     ['a bias for no token id', { logit_bias: { five: 1 } }, [400, 'invalid_request_error', 'logit_bias.five', 'invalid_value']],
-    ['a bias for a token that is not there', { logit_bias: { 99999999: 1 } }, [400, 'invalid_request_error', null, 'invalid_argument']],
+    [
+      'a bias for a token that is not there',
+      { logit_bias: { 99999999: 1 } },
+      [400, 'invalid_request_error', 'logit_bias.99999999', 'invalid_argument'],
+    ],
     ['more min_tokens than max_tokens', { min_tokens: 13 }, [400, 'invalid_request_error', 'min_tokens', 'invalid_value']],
     ['top_logprobs without logprobs', { top_logprobs: 2 }, [400, 'invalid_request_error', 'top_logprobs', 'invalid_value']],
     [
       'a schema that no grammar keeps',
       { response_format: { type: 'json_object', schema: { type: 'string', pattern: 'a' } } },
-      [400, 'invalid_request_error', null, 'grammar_invalid'],
+      [400, 'invalid_request_error', 'response_format', 'grammar_invalid'],
     ],
     [
       'a prompt that is too long',
       { messages: [{ role: 'user', content: 'word '.repeat(600) }] },
-      [400, 'invalid_request_error', null, 'context_length_exceeded'],
+      [400, 'invalid_request_error', 'messages', 'context_length_exceeded'],
     ],
   ])('refuses %s by its name, streamed or not', async (_, body, error) => {
     expect(failure(await chat(body))).toEqual(error);
@@ -350,7 +354,7 @@ describe('what is none of several forms', () => {
     [
       'chat/completions',
       { ...MODEL, messages: [{ role: 'robot', content: 'x' }] },
-      'messages[0].role: takes "system", "developer", "user", "assistant" or "tool", not "robot"',
+      'messages[0].role: takes "system", "developer", "user", "assistant", "tool" or "function", not "robot"',
     ],
     ['chat/completions', { ...MODEL, messages: [{ role: 'user', content: 5 }] }, 'messages[0].content: takes a text or a list, not 5'],
     ['chat/completions', { ...MODEL, ...USER, stop: [1] }, 'stop[0]: takes a text, not 1'],

@@ -153,7 +153,11 @@ describe('a row', () => {
       { messages: [user, { role: 'assistant', content: null, tool_calls: [{}] }] },
       'messages: 1: has tool calls, which are not',
     ],
-    ['of an image', { messages: [{ role: 'user', content: [{ type: 'image_url' }] }, said] }, 'content: 0: type: takes "text"'],
+    [
+      'of an image',
+      { messages: [{ role: 'user', content: [{ type: 'image_url' }] }, said] },
+      'messages: 0: content: 0: image_url is not read',
+    ],
     ['without a completion', { messages: [{ role: 'user' }, said] }, 'messages: 0: content: is missing: a text or a list$'],
     ['with a number for a prompt', { prompt: 3, answer: 'a' }, 'prompt: takes a text, not 3$'],
     ['without an output', { instruction: 'a' }, 'output: is missing: a text$'],

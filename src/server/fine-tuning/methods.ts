@@ -4,7 +4,7 @@ import type { Asker, JobQueue } from '../../jobs/queue/queue.js';
 import type { RunSettings, RunSettingsInput } from '../../jobs/queue/kinds/run.js';
 import { forbidden, invalid, unsupported } from '../failures.js';
 import type { DerivedFiles } from './derived-files.js';
-import type { Grader, Method, NewFineTuning } from './requests.js';
+import type { ExampleHyperparameters, Grader, Method, NewFineTuning, ReinforcementHyperparameters } from './requests.js';
 import type { RowForm } from './row-forms.js';
 
 export interface Asked {
@@ -56,14 +56,14 @@ async function trained(
   seed: number,
   context: Context,
 ): Promise<Asked> {
-  const given = (method.type === 'dpo' ? method.dpo : method.supervised)?.hyperparameters ?? {};
+  const given: ExampleHyperparameters = (method.type === 'dpo' ? method.dpo : method.supervised)?.hyperparameters ?? {};
   const trainingFile = requireFile(context, training_file, 'training_file');
   const validationFile = validation_file == null ? null : requireFile(context, validation_file, 'validation_file');
   const hyperparameters = {
     n_epochs: numberOf(given.n_epochs, 1),
     batch_size: numberOf(given.batch_size, 8),
     learning_rate_multiplier: numberOf(given.learning_rate_multiplier, 1),
-    ...(method.type === 'dpo' && { beta: numberOf(method.dpo?.hyperparameters?.beta, 0.1) }),
+    ...(method.type === 'dpo' && { beta: numberOf(given.beta, 0.1) }),
   };
   const data = async (id: string): Promise<string> => (method.type === 'dpo' ? context.derived.check(id, { kind: 'pair' }) : id);
   const settings = {
@@ -85,7 +85,8 @@ async function reinforced(
   seed: number,
   context: Context,
 ): Promise<Asked> {
-  const { grader, hyperparameters: given = {} } = method.reinforcement;
+  const { grader } = method.reinforcement;
+  const given: ReinforcementHyperparameters = method.reinforcement.hyperparameters ?? {};
   if (validation_file != null)
     throw unsupported('validation_file', 'validation_file: problems are held out of the training file, or by the task');
   if (given.reasoning_effort !== undefined && given.reasoning_effort !== 'default')

@@ -1,31 +1,32 @@
 /** What a fine-tuning job is asked for with. Members beside OpenAI's: graders `task` and `json_schema`. */
 import { z } from 'zod';
+import { maybe, members } from '../../members.js';
 import { scoreModel } from '../../tasks/data/score-model.js';
 import { mostMembers } from '../first-issue.js';
 
 const auto = z.literal('auto');
-const whole = (most: number) => z.union([auto, z.int().min(1).max(most)]).optional();
-const positive = z.union([auto, z.number().gt(0).max(10_000)]).optional();
+const whole = (most: number) => maybe(z.union([auto, z.int().min(1).max(most)]));
+const positive = maybe(z.union([auto, z.number().gt(0).max(10_000)]));
 
-const supervised = z.strictObject({ batch_size: whole(4096).nullable(), learning_rate_multiplier: positive, n_epochs: whole(1000) });
-const dpo = z.strictObject({ ...supervised.shape, beta: z.union([auto, z.number().gt(0).max(1000)]).optional() });
-const reinforcement = z.strictObject({
+const supervised = members({ batch_size: whole(4096), learning_rate_multiplier: positive, n_epochs: whole(1000) });
+const dpo = members({ ...supervised.shape, beta: maybe(z.union([auto, z.number().gt(0).max(1000)])) });
+const reinforcement = members({
   batch_size: whole(4096),
   learning_rate_multiplier: positive,
   n_epochs: whole(1000),
   compute_multiplier: positive,
   eval_interval: whole(1_000_000),
   eval_samples: whole(100),
-  reasoning_effort: z.enum(['default', 'low', 'medium', 'high']).optional(),
+  reasoning_effort: maybe(z.enum(['default', 'low', 'medium', 'high'])),
 });
 
-const name = z.string().max(200).optional();
+const name = maybe(z.string().max(200));
 const template = z.string().max(10_000);
 /** Graders that OpenAI has and this server has not are known by their type, so that they are refused by it. */
 const grader = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('task'), name, task: z.string().min(1).max(200) }),
-  z.strictObject({ type: z.literal('json_schema'), name, schema: z.record(z.string(), z.unknown()).check(mostMembers(1024)) }),
-  z.strictObject({
+  members({ type: z.literal('task'), name, task: z.string().min(1).max(200) }),
+  members({ type: z.literal('json_schema'), name, schema: z.record(z.string(), z.unknown()).check(mostMembers(1024)) }),
+  members({
     type: z.literal('string_check'),
     name,
     operation: z.enum(['eq', 'ne', 'like', 'ilike']),
@@ -38,23 +39,26 @@ const grader = z.discriminatedUnion('type', [
 export type Grader = z.output<typeof grader>;
 
 const method = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('supervised'), supervised: z.strictObject({ hyperparameters: supervised.optional() }).optional() }),
-  z.strictObject({ type: z.literal('dpo'), dpo: z.strictObject({ hyperparameters: dpo.optional() }).optional() }),
-  z.strictObject({
+  members({ type: z.literal('supervised'), supervised: maybe(members({ hyperparameters: maybe(supervised) })) }),
+  members({ type: z.literal('dpo'), dpo: maybe(members({ hyperparameters: maybe(dpo) })) }),
+  members({
     type: z.literal('reinforcement'),
-    reinforcement: z.strictObject({ grader, hyperparameters: reinforcement.optional() }),
+    reinforcement: members({ grader, hyperparameters: maybe(reinforcement) }),
   }),
 ]);
 export type Method = z.output<typeof method>;
+/** Of the methods that train on examples. */
+export type ExampleHyperparameters = Partial<z.output<typeof dpo>>;
+export type ReinforcementHyperparameters = Partial<z.output<typeof reinforcement>>;
 
-export const newFineTuning = z.strictObject({
+export const newFineTuning = members({
   model: z.string().min(1).max(300),
   /** The id of an upload; of a job with a task as its grader, that task or nothing. */
   training_file: z.string().min(1).max(200).nullish(),
   validation_file: z.string().min(1).max(200).nullish(),
-  method: method.optional(),
+  method: maybe(method),
   /** Of before there were methods. */
-  hyperparameters: supervised.optional(),
+  hyperparameters: maybe(supervised),
   seed: z
     .int()
     .min(0)

@@ -2,7 +2,11 @@
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { dictionary } from '../../dictionary.js';
+import { asTemplatesKnow, message } from '../../engine/messages.js';
 import { preference } from '../../engine/preference-pairs.js';
+import type { ChatMessage } from '../../engine/prompt-renderer.js';
+import { isObject, withoutNulls } from '../../engine/row-members.js';
+import { maybe } from '../../members.js';
 import { askedOf, filledIn, gradingOf, type ScoreModel } from '../../tasks/data/score-model.js';
 import { plainIssue, plainWords } from '../../wrong-input.js';
 
@@ -18,15 +22,16 @@ export type RowForm =
   | { readonly kind: 'scored'; readonly grader: ScoreModel };
 
 const MOST_MESSAGES = 2048;
-const message = z.object({ role: z.string(), content: z.string() });
-const row = z.looseObject({ messages: z.array(message).min(1).max(MOST_MESSAGES) });
+const messages = z.array(message).min(1).max(MOST_MESSAGES).transform(asTemplatesKnow);
+const row = z.looseObject({ messages });
 const scored = z.looseObject({
-  messages: z
-    .array(z.object({ role: z.enum(['system', 'user', 'assistant']), content: z.string() }))
-    .min(1)
-    .max(MOST_MESSAGES),
+  messages: messages.transform((read, { addIssue }) => {
+    const said = read.filter((each) => each.role !== 'tool');
+    if (said.length < read.length) addIssue('a message of role tool answers no call');
+    return said as (ChatMessage & { role: Exclude<ChatMessage['role'], 'tool'> })[];
+  }),
   answer: (z.unknown() as z.ZodType<Json>).optional(), // of a line of JSON
-  tier: z.union([z.string(), z.number()]).optional(),
+  tier: maybe(z.union([z.string(), z.number()])),
 });
 
 /** @throws Error naming what is wrong first */
@@ -41,7 +46,10 @@ function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown): z.out
 export function inForm(form: RowForm): (value: unknown) => object {
   switch (form.kind) {
     case 'pair':
-      return (value) => (typeof value === 'object' && value !== null && 'chosen' in value ? value : parsed(preference, value));
+      return (given) => {
+        const value = isObject(given) ? withoutNulls(given) : {};
+        return 'chosen' in value ? value : parsed(preference, value);
+      };
     case 'messages':
       return (value) => ({ messages: parsed(row, value).messages });
     case 'answered':
@@ -54,7 +62,7 @@ export function inForm(form: RowForm): (value: unknown) => object {
       return (value) => {
         const found = parsed(scored, value);
         const { messages, answer = null, tier = '', ...fields } = found;
-        if ('prompt' in fields) throw new Error('it has both messages and prompt');
+        if ((fields['prompt'] ?? null) !== null) throw new Error('it has both messages and prompt');
         const others = dictionary(Object.entries(fields) as [string, Json][]);
         askedOf(grading, { messages, answer, tier: String(tier), fields: others }, '');
         return found;

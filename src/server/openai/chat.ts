@@ -1,4 +1,5 @@
 /** POST /v1/chat/completions. */
+import type { ToolCall } from '../../engine/tool-calls.js';
 import type { HostReply } from '../../host/host-request.js';
 import { invalid, unsupported } from '../failures.js';
 import { openModel, type ServerContext } from './context.js';
@@ -21,7 +22,7 @@ import {
   type TokenLogprob,
   type Usage,
 } from './shapes.js';
-import { CallReader, type ToolCall, type ToolPlan } from './tools.js';
+import { CallReader, type ToolPlan } from './tools.js';
 
 /** @throws RequestFailure, IsoproError */
 async function planChat(context: ServerContext, served: Served, asking: Asking, body: ChatBody): Promise<ConversationPlan> {

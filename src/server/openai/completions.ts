@@ -3,9 +3,9 @@ import type { TokenChance } from '../../engine/addon.js';
 import type { TokenAlternatives } from '../../engine/model.js';
 import type { HostReply } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
-import { invalid, unsupported } from '../failures.js';
+import { invalid, ofMember, unsupported } from '../failures.js';
 import { fingerprintOf } from './chat.js';
-import { drawIds, openModel, promptIdsOf, type ServerContext } from './context.js';
+import { drawIds, openModel, promptIdsOf, requireDrawTokens, requirePromptIds, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking, type Draw } from './replying.js';
 import type { Slices } from '../slices.js';
@@ -30,11 +30,12 @@ import {
 /** What OpenAI gives where the body does not say. */
 const DEFAULT_TOKENS = 16;
 
+type Prompts = CompletionBody['prompt'];
+
+/** A text, or token ids, and no list of such. */
+export const isOne = (prompt: Prompts): prompt is string | number[] => typeof prompt === 'string' || typeof prompt[0] === 'number';
 /** Texts, or token ids, one prompt each. */
-export function promptsOf(prompt: CompletionBody['prompt']): (string | readonly number[])[] {
-  if (typeof prompt === 'string') return [prompt];
-  return typeof prompt[0] === 'number' ? [prompt as number[]] : (prompt as (string | number[])[]);
-}
+export const promptsOf = (prompt: Prompts): (string | readonly number[])[] => (isOne(prompt) ? [prompt] : prompt);
 
 interface PlannedDraw extends Draw {
   readonly tokenIds: Int32Array | readonly number[];
@@ -56,7 +57,7 @@ async function infillIds(served: Served, asking: Asking, before: Int32Array | re
   if (infillTokens === null)
     throw unsupported('suffix', 'suffix: the vocabulary of this model has no tokens for a text between two others (fill in the middle)');
   const begins = info.addBos && before[0] === info.bos ? 1 : 0;
-  const behind = await promptIdsOf(served, asking, { text: suffix });
+  const behind = await promptIdsOf(served, asking, 'suffix', { text: suffix });
   return Int32Array.from([
     ...before.slice(0, begins),
     infillTokens.prefix,
@@ -76,7 +77,8 @@ async function planCompletion(context: ServerContext, served: Served, asking: As
   if (suffix !== '' && body.echo === true) throw unsupported('echo', 'echo: not beside suffix');
   if (body.stream === true && (body.echo === true || body.prompt_logprobs !== undefined))
     throw unsupported(body.echo === true ? 'echo' : 'prompt_logprobs', 'echo and prompt_logprobs: not beside stream');
-  const grammar = grammarOf(body.response_format);
+  requireDrawTokens(served, body);
+  const grammar = await ofMember('response_format', () => grammarOf(body.response_format));
   const settings = {
     ...drawSettings(body, Math.min(body.max_tokens ?? DEFAULT_TOKENS, context.mostTokens), body.logprobs),
     ...(grammar !== undefined && { grammar }),
@@ -87,8 +89,12 @@ async function planCompletion(context: ServerContext, served: Served, asking: As
     throw invalid(count, `prompts times ${count} are at most 256`);
   }
   const draws: PlannedDraw[] = [];
-  for (const prompt of prompts) {
-    const before = typeof prompt === 'string' ? await promptIdsOf(served, asking, { text: prompt }) : prompt;
+  for (const [at, prompt] of prompts.entries()) {
+    const param = isOne(body.prompt) ? 'prompt' : `prompt[${at}]`;
+    const before =
+      typeof prompt === 'string'
+        ? await promptIdsOf(served, asking, param, { text: prompt })
+        : await requirePromptIds(served, param, prompt);
     const tokenIds = suffix === '' ? before : await infillIds(served, asking, before, suffix);
     for (const id of drawIds(context, body.seed, drawn)) draws.push({ ...settings, tokenIds, id });
   }

@@ -1,9 +1,10 @@
 /** What the routes of a server share. */
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { Readable } from 'node:stream';
+import type { ChatMessage } from '../../engine/prompt-renderer.js';
 import { IsoproError } from '../../errors.js';
 import type { HostedModel } from '../../host/hosted-model.js';
-import { DEFECT, failureOf, type RequestFailure } from '../failures.js';
+import { DEFECT, failureOf, invalid, ofMember, type RequestFailure } from '../failures.js';
 import type { FairQueue } from '../fair-queue.js';
 import type { Caller } from '../keys.js';
 import type { ServerMetrics } from '../metrics.js';
@@ -12,7 +13,7 @@ import type { Turnstile } from '../turnstile.js';
 import type { Unread } from '../unread.js';
 import type { Served, ServedModels } from './models.js';
 import type { Asking } from './replying.js';
-import type { LoraBody } from './requests.js';
+import type { LoraBody, SamplingBody } from './requests.js';
 import { eventOf } from './shapes.js';
 
 export interface ServerContext {
@@ -44,6 +45,9 @@ interface NamesModel {
 export const openModel = ({ models }: ServerContext, { model, lora, user }: NamesModel, { whose }: Asking): Promise<Served> =>
   models.open(lora === undefined ? model : models.nameOf(model, lora), user ?? whose);
 
+type PromptOptions = Parameters<HostedModel['promptIdsAside']>[1];
+type AskedPrompt = [content: { readonly messages: readonly ChatMessage[] } | { readonly text: string }, options?: PromptOptions];
+
 /** Characters whose tokens take long enough to be made in turn, as a reply is. */
 const MANY = 2 ** 14;
 
@@ -51,7 +55,7 @@ const MANY = 2 ** 14;
 export async function tokenized(
   { model }: Served,
   { queue, whose, signal }: Asking,
-  ...[content, options]: Parameters<HostedModel['promptIdsAside']>
+  ...[content, options]: AskedPrompt
 ): Promise<Int32Array> {
   const texts = 'text' in content ? [content.text] : content.messages.map((message) => message.content);
   if (texts.reduce((sum, { length }) => sum + length, 0) < MANY) return model.promptIdsAside(content, options);
@@ -63,18 +67,49 @@ export async function tokenized(
   }
 }
 
-/** What draws begin with. @throws as tokenized; IsoproError CONTEXT_OVERFLOW before more is made of megabytes */
-export async function promptIdsOf(
+/** @throws IsoproError CONTEXT_OVERFLOW where no token of a reply would have room */
+function requireRoom({ model: { contextTokens } }: Served, { length }: { readonly length: number }): void {
+  if (length < contextTokens) return;
+  const needed = `with one of a reply it needs ${length + 1}, more than the context of ${contextTokens}`;
+  throw new IsoproError('CONTEXT_OVERFLOW', `the prompt has ${length} tokens; ${needed}`);
+}
+
+/**
+ * What draws begin with.
+ * @param param the member that is told of where there is something wrong with it
+ * @throws as tokenized; RequestFailure context_length_exceeded before more is made of megabytes
+ */
+export const promptIdsOf = (served: Served, asking: Asking, param: string, ...prompt: AskedPrompt): Promise<Int32Array> =>
+  ofMember(param, async () => {
+    const ids = await tokenized(served, asking, ...prompt);
+    requireRoom(served, ids);
+    return ids;
+  });
+
+/** Token ids that a request names, held against the vocabulary. @throws RequestFailure 400 at the first that it does not have */
+export function requireTokens({ model }: Served, ids: readonly number[] | Int32Array, placeOf: (at: number) => string): void {
+  const { vocabularySize } = model.info;
+  const at = ids.findIndex((id) => id >= vocabularySize);
+  if (at < 0) return;
+  throw invalid(placeOf(at), `${placeOf(at)}: there is no token ${ids[at]} in a vocabulary of ${vocabularySize}`, 'invalid_argument');
+}
+
+/** A prompt of token ids. @throws RequestFailure as requireTokens and promptIdsOf */
+export async function requirePromptIds<Ids extends readonly number[] | Int32Array>(served: Served, param: string, ids: Ids): Promise<Ids> {
+  requireTokens(served, ids, (at) => `${param}[${at}]`);
+  await ofMember(param, () => requireRoom(served, ids));
+  return ids;
+}
+
+/** Tokens by which a request asks for its draws. @throws RequestFailure as requireTokens */
+export function requireDrawTokens(
   served: Served,
-  asking: Asking,
-  ...prompt: Parameters<HostedModel['promptIdsAside']>
-): Promise<Int32Array> {
-  const { model } = served;
-  const ids = await tokenized(served, asking, ...prompt);
-  const { contextTokens } = model;
-  if (ids.length < contextTokens) return ids;
-  const needed = `with one of a reply it needs ${ids.length + 1}, more than the context of ${contextTokens}`;
-  throw new IsoproError('CONTEXT_OVERFLOW', `the prompt has ${ids.length} tokens; ${needed}`);
+  { logit_bias: biases = {}, stop_token_ids: stops = [] }: Partial<SamplingBody>,
+  of = '',
+): void {
+  const biased = Object.keys(biases);
+  requireTokens(served, biased.map(Number), (at) => `${of}logit_bias.${biased[at]}`);
+  requireTokens(served, stops, (at) => `${of}stop_token_ids[${at}]`);
 }
 
 export function askingOf({ queue, unread, turns, metrics, signalOf, callerOf }: ServerContext, request: FastifyRequest): Asking {

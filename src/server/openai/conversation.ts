@@ -1,43 +1,13 @@
 /** A conversation with or without tools, as draws of the host: what /v1/chat/completions and /v1/responses have in common. */
+import { asTemplatesKnow, type ReadMessage } from '../../engine/messages.js';
 import type { ChatMessage, TemplateVariables } from '../../engine/prompt-renderer.js';
-import { unsupported } from '../failures.js';
-import { drawIds, promptIdsOf, type ServerContext } from './context.js';
+import { ofMember, unsupported } from '../failures.js';
+import { drawIds, promptIdsOf, requireDrawTokens, type ServerContext } from './context.js';
 import type { Served } from './models.js';
 import type { Asking, Draw } from './replying.js';
-import type { ChatMessageBody, ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from './requests.js';
+import type { ResponseFormatBody, SamplingBody, ToolBody, ToolChoiceBody } from './requests.js';
 import { drawSettings, grammarOf } from './sampling.js';
-import { callText, planTools, resultText, type ToolPlan } from './tools.js';
-
-/** Parts that are no text were refused before. */
-export const textOf = (content: string | readonly { readonly type: string; readonly text?: unknown }[] | undefined): string =>
-  content === undefined ? '' : typeof content === 'string' ? content : content.map(({ text }) => String(text)).join('');
-
-/**
- * Roles that every template has: calls are shown as what the assistant wrote, results as what it was told, in one message with
- * what the user
- * says then, since some templates take no two of them.
- */
-export function conversationOf(messages: readonly ChatMessageBody[]): ChatMessage[] {
-  const said: ChatMessage[] = [];
-  let results = false;
-  for (const message of messages) {
-    const content = textOf(message.content);
-    if (message.role === 'tool') {
-      const before = results ? said.pop() : undefined;
-      const text = resultText(content);
-      said.push({ role: 'user', content: before === undefined ? text : `${before.content}\n${text}` });
-    } else if (message.role === 'assistant') {
-      const calls = (message.tool_calls ?? []).map((call) => callText(call.function));
-      said.push({ role: 'assistant', content: [...(content === '' ? [] : [content]), ...calls].join('\n') });
-    } else {
-      const before = results && message.role === 'user' ? said.pop() : undefined;
-      const text = before === undefined ? content : `${before.content}\n${content}`;
-      said.push({ role: message.role === 'user' ? 'user' : 'system', content: text });
-    }
-    results = message.role === 'tool';
-  }
-  return said;
-}
+import { planTools, type ToolPlan } from './tools.js';
 
 /** With what the model is told of tools: as a system message, or before what the user says first where the template takes none. */
 export function withInstructions(said: readonly ChatMessage[], instructions: string, takesSystem: boolean): ChatMessage[] {
@@ -50,7 +20,7 @@ export function withInstructions(said: readonly ChatMessage[], instructions: str
 
 /** What is said, and how it is to be answered. */
 export interface ConversationRequest {
-  readonly messages: readonly ChatMessageBody[];
+  readonly messages: readonly ReadMessage[];
   readonly tools: readonly ToolBody[] | undefined;
   readonly toolChoice: ToolChoiceBody | undefined;
   readonly parallelCalls: boolean | undefined;
@@ -78,13 +48,14 @@ export async function planConversation(
 ): Promise<ConversationPlan> {
   const { sampling } = request;
   const { mostTokens } = context;
+  requireDrawTokens(served, sampling);
   const tools = planTools(request.tools, request.toolChoice, request.parallelCalls);
-  const grammar = tools?.grammar ?? grammarOf(request.format);
+  const grammar = tools?.grammar ?? (await ofMember('response_format', () => grammarOf(request.format)));
   if (tools !== null && request.format !== undefined && request.format.type !== 'text')
     throw unsupported('response_format', 'response_format: JSON beside tools that may be called; this server has none of that yet');
-  const said = conversationOf(request.messages);
+  const said = asTemplatesKnow(request.messages);
   const messages = tools === null ? said : withInstructions(said, tools.instructions, served.model.takesSystem);
-  const promptIds = await promptIdsOf(served, asking, { messages }, { variables: request.variables ?? {} });
+  const promptIds = await promptIdsOf(served, asking, 'messages', { messages }, { variables: request.variables ?? {} });
   const draw: Draw = {
     tokenIds: promptIds,
     ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),

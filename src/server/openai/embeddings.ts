@@ -1,7 +1,7 @@
 /** POST /v1/embeddings. */
 import { IsoproError } from '../../errors.js';
-import { invalid, unsupported } from '../failures.js';
-import { promptsOf } from './completions.js';
+import { invalid, ofMember, unsupported } from '../failures.js';
+import { isOne, promptsOf } from './completions.js';
 import { openModel, type ServerContext } from './context.js';
 import type { Asking } from './replying.js';
 import type { EmbeddingBody } from './requests.js';
@@ -36,12 +36,14 @@ export async function embed(context: ServerContext, body: EmbeddingBody, asking:
       usage: { prompt_tokens: count, total_tokens: count },
     };
   } catch (error) {
+    const [, place, what] = error instanceof IsoproError ? (/^texts\.(\d+): ([^]*)$/.exec(error.message) ?? []) : [];
+    if (place === undefined || what === undefined) throw error;
     // the library's name for what is asked here
-    const isList = Array.isArray(body.input) && typeof body.input[0] !== 'number';
-    if (error instanceof IsoproError && error.message.startsWith('texts.'))
-      throw new IsoproError(error.code, error.message.replace(/^texts\.(\d+)/, isList ? 'input[$1]' : 'input'), {
-        cause: error,
-      });
+    const param = isOne(body.input) ? 'input' : `input[${place}]`;
+    const { code, cause } = error as IsoproError;
+    await ofMember(param, () => {
+      throw new IsoproError(code, `${param}: ${what}`, { cause });
+    });
     throw error;
   } finally {
     leave();

@@ -6,13 +6,12 @@ import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { single } from '../../engine/single-precision.js';
 import { mostMembers } from '../first-issue.js';
-import { tooMuch } from '../json-body.js';
+import { clientMessage, functionName, saidContent, toldContent } from '../../engine/messages.js';
+import { maybe, members } from '../../members.js';
 
 /** As OpenAI has it. A template takes the thread that answers all others, a millisecond for some twenty of them. */
 const MOST_MESSAGES = 2048;
 const INT32_MAX = 2 ** 31 - 1;
-/** Clients write null for what they leave out. */
-const maybe = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().transform((value) => value ?? undefined);
 const flag = maybe(z.boolean());
 /** As OpenAI has it: without a stream its options are refused. */
 const streamsOptions = <Body extends { stream?: boolean | undefined; stream_options?: object | undefined }>({
@@ -31,10 +30,13 @@ const modelName = z
   .min(1)
   .max(400);
 
-const streamOptions = z.strictObject({ include_usage: flag, include_obfuscation: flag });
+const streamOptions = members({ include_usage: flag, include_obfuscation: flag });
 const streamFields = { stream: flag, stream_options: maybe(streamOptions) };
 /** vLLM's: each event has the usage so far. */
-const completionStreamFields = { ...streamFields, stream_options: maybe(streamOptions.extend({ continuous_usage_stats: flag })) };
+const completionStreamFields = {
+  ...streamFields,
+  stream_options: maybe(members({ ...streamOptions.shape, continuous_usage_stats: flag })),
+};
 
 /** As OpenAI has it. */
 const MOST_PAIRS = 16;
@@ -76,7 +78,7 @@ const samplingFields = {
   /** The same seed, model and adapter give the same tokens whatever else runs. */
   deterministic: flag,
 };
-const samplingBody = z.strictObject(samplingFields);
+const samplingBody = members(samplingFields);
 export type SamplingBody = z.output<typeof samplingBody>;
 
 /** What is kept of earlier requests is found by those of the same key with the same salt. */
@@ -90,13 +92,11 @@ const tokenFields = {
 };
 
 /** llama-server's: which adapter, by its name or its place among those of /v1/models. */
-const lora = z
-  .strictObject({
-    id: maybe(z.union([z.int().min(0).max(INT32_MAX), modelName])),
-    name: maybe(modelName),
-    scale: maybe(z.number()),
-  })
-  .refine(({ id, name }) => (id === undefined) !== (name === undefined), 'give either id or name');
+const lora = members({
+  id: maybe(z.union([z.int().min(0).max(INT32_MAX), modelName])),
+  name: maybe(modelName),
+  scale: maybe(z.number()),
+}).refine(({ id, name }) => (id === undefined) !== (name === undefined), 'give either id or name');
 export type LoraBody = z.output<typeof lora>;
 const adapterFields = { lora: maybe(z.array(lora).max(1000)) };
 
@@ -127,57 +127,14 @@ const templateVariables = z
   .refine((variables) => JSON.stringify(variables).length <= LARGEST_VARIABLES, `more than ${LARGEST_VARIABLES} characters of JSON`)
   .refine((variables) => depthOf(variables) <= DEEPEST_VARIABLES, `nested more than ${DEEPEST_VARIABLES} deep`);
 
-/** OpenAI's parts that are no text, which are refused by what they are. */
-const otherPart = z
-  .looseObject({ type: z.enum(['image_url', 'input_image', 'input_audio', 'file', 'input_file', 'refusal']) })
-  .superRefine(({ type }, { addIssue }) =>
-    addIssue({ code: 'custom', message: `${type} is not read: the models here are told text alone`, params: { isUnsupported: true } }),
-  )
-  .describe('refused: unsupported_parameter');
-const textPart = z.strictObject({ type: z.literal('text'), text: z.string() });
-/** Of one message. */
-const MOST_PARTS = 2048;
-const text = z.union([
-  z.string(),
-  z
-    .array(z.discriminatedUnion('type', [textPart, otherPart]))
-    .min(1)
-    .max(MOST_PARTS),
-]);
-const name = maybe(z.string().max(64));
-const functionName = z.string().regex(/^[\w-]{1,64}$/, 'expected 1 to 64 letters, digits, _ and -');
-
-/** Text that is read as JSON where it is JSON. */
-const jsonText = z.string().refine((given) => tooMuch(given) === null, { error: ({ input }) => tooMuch(String(input)) ?? undefined });
-
-const toolCall = z.strictObject({
-  id: z.string(),
-  type: z.literal('function'),
-  function: z.strictObject({ name: functionName, arguments: jsonText }),
-});
-export const chatMessage = z.discriminatedUnion('role', [
-  z.strictObject({ role: z.literal('system'), content: text, name }),
-  z.strictObject({ role: z.literal('developer'), content: text, name }),
-  z.strictObject({ role: z.literal('user'), content: text, name }),
-  z.strictObject({
-    role: z.literal('assistant'),
-    content: maybe(text),
-    name,
-    refusal: maybe(z.string()),
-    tool_calls: maybe(z.array(toolCall).min(1).max(128)),
-  }),
-  z.strictObject({ role: z.literal('tool'), content: text, tool_call_id: z.string(), name }),
-]);
-export type ChatMessageBody = z.output<typeof chatMessage>;
-
 /** Becoming a grammar takes the thread that answers all others, a millisecond for some kilobytes. */
 const LARGEST_SCHEMA = 2 ** 16;
 const isSmallEnough = (value: unknown): boolean => JSON.stringify(value).length <= LARGEST_SCHEMA;
 const TOO_LARGE = `more than ${LARGEST_SCHEMA} characters of JSON Schema`;
 const jsonSchema = z.record(z.string(), z.unknown()).check(mostMembers(1024)).refine(isSmallEnough, TOO_LARGE);
-export const tool = z.strictObject({
+export const tool = members({
   type: z.literal('function'),
-  function: z.strictObject({
+  function: members({
     name: functionName,
     description: maybe(z.string()),
     parameters: maybe(jsonSchema),
@@ -188,187 +145,180 @@ export type ToolBody = z.output<typeof tool>;
 
 export const toolChoice = z.union([
   z.enum(['none', 'auto', 'required']),
-  z.strictObject({ type: z.literal('function'), function: z.strictObject({ name: functionName }) }),
+  members({ type: z.literal('function'), function: members({ name: functionName }) }),
 ]);
 export type ToolChoiceBody = z.output<typeof toolChoice>;
 
 /** OpenAI's, and llama-server's with the schema beside the type. */
 export const responseFormat = z.discriminatedUnion('type', [
-  z.strictObject({ type: z.literal('text') }),
-  z.strictObject({ type: z.literal('json_object'), schema: maybe(jsonSchema) }),
-  z.strictObject({
+  members({ type: z.literal('text') }),
+  members({ type: z.literal('json_object'), schema: maybe(jsonSchema) }),
+  members({
     type: z.literal('json_schema'),
-    json_schema: maybe(
-      z.strictObject({ name: maybe(z.string()), description: maybe(z.string()), schema: maybe(jsonSchema), strict: flag }),
-    ),
+    json_schema: maybe(members({ name: maybe(z.string()), description: maybe(z.string()), schema: maybe(jsonSchema), strict: flag })),
     schema: maybe(jsonSchema),
   }),
 ]);
 export type ResponseFormatBody = z.output<typeof responseFormat>;
 
-export const chatBody = z
-  .strictObject({
-    model: modelName,
-    messages: z.array(chatMessage).min(1).max(MOST_MESSAGES),
-    ...completionStreamFields,
-    ...samplingFields,
-    ...tokenFields,
-    ...accountFields,
-    max_completion_tokens: samplingFields.max_tokens,
-    /** agent-lightning's proxy says 1. */
-    logprobs: maybe(z.union([z.boolean(), z.literal([0, 1]).transform((value) => value === 1)])),
-    top_logprobs: maybe(z.int().min(0).max(20)),
-    response_format: maybe(responseFormat),
-    tools: maybe(z.array(tool).max(128).refine(isSmallEnough, TOO_LARGE)),
-    tool_choice: maybe(toolChoice),
-    parallel_tool_calls: flag,
-    chat_template_kwargs: maybe(templateVariables),
-    ...adapterFields,
-    store: maybe(z.literal(false)),
-  })
-  .check(streamsOptions);
+export const chatBody = members({
+  model: modelName,
+  messages: z.array(clientMessage).min(1).max(MOST_MESSAGES),
+  ...completionStreamFields,
+  ...samplingFields,
+  ...tokenFields,
+  ...accountFields,
+  max_completion_tokens: samplingFields.max_tokens,
+  /** agent-lightning's proxy says 1. */
+  logprobs: maybe(z.union([z.boolean(), z.literal([0, 1]).transform((value) => value === 1)])),
+  top_logprobs: maybe(z.int().min(0).max(20)),
+  response_format: maybe(responseFormat),
+  tools: maybe(z.array(tool).max(128).refine(isSmallEnough, TOO_LARGE)),
+  tool_choice: maybe(toolChoice),
+  parallel_tool_calls: flag,
+  chat_template_kwargs: maybe(templateVariables),
+  ...adapterFields,
+  store: maybe(z.literal(false)),
+}).check(streamsOptions);
 export type ChatBody = z.output<typeof chatBody>;
 
-export const completionBody = z
-  .strictObject({
-    model: modelName,
-    prompt: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(256), z.array(tokenList).min(1).max(256)]),
-    ...completionStreamFields,
-    ...samplingFields,
-    ...tokenFields,
-    ...accountFields,
-    logprobs: maybe(z.int().min(0).max(20)),
-    echo: flag,
-    best_of: maybe(z.int().min(1).max(128)),
-    suffix: maybe(z.string()),
-    ...adapterFields,
-    response_format: maybe(responseFormat),
-  })
-  .check(streamsOptions);
+export const completionBody = members({
+  model: modelName,
+  prompt: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(256), z.array(tokenList).min(1).max(256)]),
+  ...completionStreamFields,
+  ...samplingFields,
+  ...tokenFields,
+  ...accountFields,
+  logprobs: maybe(z.int().min(0).max(20)),
+  echo: flag,
+  best_of: maybe(z.int().min(1).max(128)),
+  suffix: maybe(z.string()),
+  ...adapterFields,
+  response_format: maybe(responseFormat),
+}).check(streamsOptions);
 export type CompletionBody = z.output<typeof completionBody>;
 
-export const generateBody = z.strictObject({
+export const generateBody = members({
   request_id: maybe(z.string().max(200)),
   model: maybe(modelName),
   token_ids: tokenList,
-  sampling_params: z
-    .strictObject({
-      ...samplingFields,
-      logprobs: maybe(z.int().min(0).max(20)),
-      prompt_logprobs: tokenFields.prompt_logprobs,
-      /** vLLM's number for an answer in one piece. */
-      output_kind: maybe(z.literal(2)),
-    })
-    .prefault({}),
+  sampling_params: members({
+    ...samplingFields,
+    logprobs: maybe(z.int().min(0).max(20)),
+    prompt_logprobs: tokenFields.prompt_logprobs,
+    /** vLLM's number for an answer in one piece. */
+    output_kind: maybe(z.literal(2)),
+  }).prefault({}),
   /** Of images, of which there are none. */
   features: maybe(z.null()),
   stream: maybe(z.literal(false)),
-  stream_options: maybe(z.strictObject({ include_usage: flag })),
+  stream_options: maybe(members({ include_usage: flag })),
   cache_salt: cacheSalt,
   /** Requests run in turn by key. */
   priority: maybe(z.literal(0)),
 });
 export type GenerateBody = z.output<typeof generateBody>;
 
-const inputText = z.strictObject({ type: z.literal('input_text'), text: z.string() });
-/** Of an earlier reply: what was told of each of its tokens. */
-const MOST_TOLD = 1_000_000;
-/** As an earlier reply had it. */
-const outputText = z.strictObject({
-  type: z.literal('output_text'),
-  text: z.string(),
-  annotations: maybe(z.array(z.unknown()).max(MOST_TOLD)),
-  logprobs: maybe(z.array(z.unknown()).max(MOST_TOLD)),
-});
 const itemFields = { id: maybe(z.string()), status: maybe(z.enum(['in_progress', 'completed', 'incomplete'])) };
+const isMessage = maybe(z.literal('message'));
+/** Of a member that names what another server would have kept. */
+const notKept = (remedy: string) =>
+  z
+    .unknown()
+    .optional()
+    .superRefine((value, { addIssue }) => {
+      if (value !== undefined && value !== null) addIssue({ code: 'custom', message: remedy, params: { isUnsupported: true } });
+    });
+const reference = <Shape extends z.core.$ZodLooseShape>(shape: Shape) =>
+  z
+    .object(shape)
+    .superRefine((_, { addIssue }) =>
+      addIssue({ code: 'custom', message: 'send the item itself: this server keeps no responses', params: { isUnsupported: true } }),
+    )
+    .describe('refused: unsupported_parameter');
+/** What an earlier answer had is taken with all that stood beside it. */
 const responseItem = z.discriminatedUnion('type', [
-  z.strictObject({
-    type: maybe(z.literal('message')),
-    role: z.enum(['user', 'system', 'developer', 'assistant']),
-    content: z.union([z.string(), z.array(z.discriminatedUnion('type', [inputText, outputText, otherPart])).max(MOST_PARTS)]),
-    phase: maybe(z.string()),
-    ...itemFields,
-  }),
-  z.strictObject({
-    type: z.literal('function_call'),
-    call_id: z.string(),
-    name: functionName,
-    arguments: jsonText,
-    ...itemFields,
-  }),
-  z.strictObject({
-    type: z.literal('function_call_output'),
-    call_id: z.string(),
-    output: z.union([z.string(), z.array(z.discriminatedUnion('type', [inputText, otherPart])).max(MOST_PARTS)]),
-    ...itemFields,
-  }),
+  z.discriminatedUnion('role', [
+    members({
+      type: isMessage,
+      role: z.enum(['user', 'system', 'developer']),
+      content: toldContent,
+      phase: maybe(z.string()),
+      ...itemFields,
+    }),
+    z.object({ type: isMessage, role: z.literal('assistant'), content: saidContent }),
+  ]),
+  z.object({ type: z.literal('function_call'), call_id: z.string(), name: functionName, arguments: z.string() }),
+  members({ type: z.literal('function_call_output'), call_id: z.string(), output: toldContent, ...itemFields }),
+  z.object({ type: z.literal('reasoning') }),
+  reference({ type: z.literal('item_reference') }),
 ]);
-export type ResponseItem = z.output<typeof responseItem>;
 
-export const responseBody = z
-  .strictObject({
-    model: modelName,
-    input: z.union([z.string(), z.array(responseItem).min(1).max(MOST_MESSAGES)]),
-    instructions: maybe(z.string()),
-    max_output_tokens: samplingFields.max_tokens,
-    temperature: samplingFields.temperature,
-    top_p: samplingFields.top_p,
-    top_k: samplingFields.top_k,
-    min_p: samplingFields.min_p,
-    seed: samplingFields.seed,
-    stop: samplingFields.stop,
-    ignore_eos: flag,
-    deterministic: flag,
-    cache_salt: cacheSalt,
-    ...streamFields,
-    ...accountFields,
-    tools: maybe(
-      z
-        .array(
-          z.strictObject({
-            type: z.literal('function'),
-            name: functionName,
+export const responseBody = members({
+  model: modelName,
+  input: z.union([z.string(), z.array(responseItem).min(1).max(MOST_MESSAGES)]),
+  instructions: maybe(z.string()),
+  max_output_tokens: samplingFields.max_tokens,
+  temperature: samplingFields.temperature,
+  top_p: samplingFields.top_p,
+  top_k: samplingFields.top_k,
+  min_p: samplingFields.min_p,
+  seed: samplingFields.seed,
+  stop: samplingFields.stop,
+  ignore_eos: flag,
+  deterministic: flag,
+  cache_salt: cacheSalt,
+  ...streamFields,
+  ...accountFields,
+  tools: maybe(
+    z
+      .array(
+        members({
+          type: z.literal('function'),
+          name: functionName,
+          description: maybe(z.string()),
+          parameters: maybe(jsonSchema),
+          strict: flag,
+        }),
+      )
+      .max(128)
+      .refine(isSmallEnough, TOO_LARGE),
+  ),
+  tool_choice: maybe(z.union([z.enum(['none', 'auto', 'required']), members({ type: z.literal('function'), name: functionName })])),
+  parallel_tool_calls: flag,
+  text: maybe(
+    members({
+      format: maybe(
+        z.discriminatedUnion('type', [
+          members({ type: z.literal('text') }),
+          members({ type: z.literal('json_object') }),
+          members({
+            type: z.literal('json_schema'),
+            name: maybe(z.string()),
             description: maybe(z.string()),
-            parameters: maybe(jsonSchema),
+            schema: jsonSchema,
             strict: flag,
           }),
-        )
-        .max(128)
-        .refine(isSmallEnough, TOO_LARGE),
-    ),
-    tool_choice: maybe(
-      z.union([z.enum(['none', 'auto', 'required']), z.strictObject({ type: z.literal('function'), name: functionName })]),
-    ),
-    parallel_tool_calls: flag,
-    text: maybe(
-      z.strictObject({
-        format: maybe(
-          z.discriminatedUnion('type', [
-            z.strictObject({ type: z.literal('text') }),
-            z.strictObject({ type: z.literal('json_object') }),
-            z.strictObject({
-              type: z.literal('json_schema'),
-              name: maybe(z.string()),
-              description: maybe(z.string()),
-              schema: jsonSchema,
-              strict: flag,
-            }),
-          ]),
-        ),
-      }),
-    ),
-    include: maybe(z.array(z.literal('message.output_text.logprobs')).max(16)),
-    top_logprobs: maybe(z.int().min(0).max(20)),
-    truncation: maybe(z.literal('disabled')),
-    /** Nothing is kept: what was said before comes with the request. */
-    store: flag,
-    previous_response_id: maybe(z.string()),
-    background: maybe(z.literal(false)),
-  })
-  .check(streamsOptions);
+        ]),
+      ),
+    }),
+  ),
+  /** Of what a model thought there is nothing to include. */
+  include: maybe(z.array(z.enum(['message.output_text.logprobs', 'reasoning.encrypted_content'])).max(16)),
+  top_logprobs: maybe(z.int().min(0).max(20)),
+  truncation: maybe(z.literal('disabled')),
+  /** Of models that think before they reply, as reasoning_effort of a chat: no effect. */
+  reasoning: maybe(z.looseObject({})),
+  /** Nothing is kept: what was said before comes with the request. */
+  store: flag,
+  previous_response_id: notKept('this server keeps no responses; send what was said as input'),
+  conversation: notKept('this server keeps no conversations; send what was said as input'),
+  prompt: notKept('this server keeps no prompts; send the text as instructions and input'),
+  background: maybe(z.literal(false)),
+}).check(streamsOptions);
 export type ResponseBody = z.output<typeof responseBody>;
 
-export const embeddingBody = z.strictObject({
+export const embeddingBody = members({
   model: modelName,
   input: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(2048), z.array(tokenList).min(1).max(2048)]),
   encoding_format: maybe(z.enum(['float', 'base64'])),
@@ -378,22 +328,20 @@ export const embeddingBody = z.strictObject({
 export type EmbeddingBody = z.output<typeof embeddingBody>;
 
 /** vLLM's: a text, or messages as they are rendered. */
-export const tokenizeBody = z
-  .strictObject({
-    model: maybe(modelName),
-    prompt: maybe(z.string()),
-    messages: maybe(z.array(chatMessage).min(1).max(MOST_MESSAGES)),
-    add_special_tokens: flag,
-    add_generation_prompt: flag,
-    return_token_strs: flag,
-  })
-  .refine(({ prompt, messages }) => (prompt === undefined) !== (messages === undefined), 'give either prompt or messages');
-export const detokenizeBody = z.strictObject({ model: maybe(modelName), tokens: z.array(tokenId).max(1_000_000) });
+export const tokenizeBody = members({
+  model: maybe(modelName),
+  prompt: maybe(z.string()),
+  messages: maybe(z.array(clientMessage).min(1).max(MOST_MESSAGES)),
+  add_special_tokens: flag,
+  add_generation_prompt: flag,
+  return_token_strs: flag,
+}).refine(({ prompt, messages }) => (prompt === undefined) !== (messages === undefined), 'give either prompt or messages');
+export const detokenizeBody = members({ model: maybe(modelName), tokens: z.array(tokenId).max(1_000_000) });
 
-export const loadAdapterBody = z.strictObject({
+export const loadAdapterBody = members({
   lora_name: modelName,
   lora_path: z.string().min(1).max(4096),
   load_inplace: flag,
 });
-export const unloadAdapterBody = z.strictObject({ lora_name: modelName, lora_int_id: maybe(z.int()) });
-export const pauseQuery = z.strictObject({ mode: z.enum(['abort', 'wait', 'keep']).default('wait') });
+export const unloadAdapterBody = members({ lora_name: modelName, lora_int_id: maybe(z.int()) });
+export const pauseQuery = members({ mode: z.enum(['abort', 'wait', 'keep']).default('wait') });

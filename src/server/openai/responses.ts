@@ -1,45 +1,33 @@
 /** POST /v1/responses: a conversation as items, which newer clients ask by default. Nothing is kept between two requests. */
+import type { ReadMessage } from '../../engine/messages.js';
+import type { ToolCall } from '../../engine/tool-calls.js';
 import type { HostReply } from '../../host/host-request.js';
-import { invalid, unsupported, type RequestFailure } from '../failures.js';
+import { invalid, RequestFailure, unsupported } from '../failures.js';
 import { openModel, type ServerContext } from './context.js';
-import { planConversation, textOf, type ConversationPlan } from './conversation.js';
+import { planConversation, type ConversationPlan, type ConversationRequest } from './conversation.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking } from './replying.js';
-import type { ChatMessageBody, ResponseBody, ResponseFormatBody, ResponseItem } from './requests.js';
+import type { ResponseBody, ResponseFormatBody } from './requests.js';
 import { newId, tokenLogprob, tokenLogprobs, unixSeconds, type TokenLogprob } from './shapes.js';
-import { CallReader, type ToolCall } from './tools.js';
+import { CallReader } from './tools.js';
 
-/** Items as the messages of a chat; what the assistant said and the calls after it are one. */
-function messagesOf(input: ResponseBody['input'], instructions: string | undefined): ChatMessageBody[] {
-  const messages: ChatMessageBody[] = [];
-  const say = (role: 'system' | 'user', content: string): void => void messages.push({ role, content, name: undefined });
-  const assistant = (content: string, calls: readonly Extract<ResponseItem, { type: 'function_call' }>[]): void => {
-    const before = messages.at(-1);
-    const joins = calls.length > 0 && before?.role === 'assistant';
-    if (joins) messages.pop();
-    const earlier = joins ? (before.tool_calls ?? []) : [];
-    const all = calls.map(({ call_id: id, name, arguments: given }) => ({
-      id,
-      type: 'function' as const,
-      function: { name, arguments: given },
-    }));
-    messages.push({
-      role: 'assistant',
-      content: joins ? before.content : content,
-      name: undefined,
-      refusal: undefined,
-      tool_calls: [...earlier, ...all],
-    });
-  };
+/** Items as the messages of a chat; what the assistant said and the calls after it are one. What it thought is no message. */
+function messagesOf(input: ResponseBody['input'], instructions: string | undefined): ReadMessage[] {
+  const messages: ReadMessage[] = [];
+  const say = (role: ReadMessage['role'], content: string, more: Partial<ReadMessage> = {}): void =>
+    void messages.push({ role, content, calls: [], isResult: false, ...more });
   if (instructions !== undefined) say('system', instructions);
   if (typeof input === 'string') say('user', input);
   else
     for (const item of input) {
-      if (item.type === 'function_call') assistant('', [item]);
-      else if (item.type === 'function_call_output')
-        messages.push({ role: 'tool', content: textOf(item.output), tool_call_id: item.call_id, name: undefined });
-      else if (item.role === 'assistant') assistant(textOf(item.content), []);
-      else say(item.role === 'user' ? 'user' : 'system', textOf(item.content));
+      if (item.type === 'reasoning' || item.type === 'item_reference') continue;
+      if (item.type === 'function_call') {
+        const call = { name: item.name, arguments: item.arguments };
+        const before = messages.at(-1);
+        if (before?.role === 'assistant') messages[messages.length - 1] = { ...before, calls: [...before.calls, call] };
+        else say('assistant', '', { calls: [call] });
+      } else if (item.type === 'function_call_output') say('tool', item.output, { isResult: true });
+      else say(item.role === 'developer' ? 'system' : item.role, item.content);
     }
   return messages;
 }
@@ -60,9 +48,7 @@ async function planResponse(context: ServerContext, served: Served, asking: Aski
   if ((body.top_logprobs ?? 0) > 0 && !withLogprobs(body))
     throw invalid('top_logprobs', "top_logprobs: with include: ['message.output_text.logprobs']");
   if (body.store === true) throw unsupported('store', 'store: this server keeps no responses');
-  if (body.previous_response_id !== undefined)
-    throw unsupported('previous_response_id', 'previous_response_id: this server keeps no responses; send what was said as input');
-  return planConversation(context, served, asking, {
+  const conversation: ConversationRequest = {
     messages: messagesOf(body.input, body.instructions),
     tools: body.tools?.map(({ type, ...tool }) => ({ type, function: tool })),
     toolChoice: typeof choice === 'object' ? { type: 'function', function: { name: choice.name } } : choice,
@@ -71,6 +57,30 @@ async function planResponse(context: ServerContext, served: Served, asking: Aski
     maxTokens: body.max_output_tokens,
     topLogprobs: body.top_logprobs,
     sampling: body,
+  };
+  try {
+    return await planConversation(context, served, asking, conversation);
+  } catch (error) {
+    throw error instanceof RequestFailure ? ofResponse(error) : error;
+  }
+}
+
+/** A chat's members by the names that they have here. */
+const NAMES: readonly (readonly [chat: RegExp, response: string])[] = [
+  [/^messages$/, 'input'],
+  [/^response_format\b/, 'text.format'],
+  [/^(tools\[\d+\])\.function\./, '$1.'],
+];
+
+/** A failure of a chat, by the member that was sent. */
+function ofResponse(failure: RequestFailure): RequestFailure {
+  const { status, type, message, param, code, retryAfter } = failure;
+  if (param === null) return failure;
+  const name = NAMES.reduce((said, [chat, response]) => said.replace(chat, response), param);
+  return new RequestFailure(status, type, message.startsWith(param) ? `${name}${message.slice(param.length)}` : message, {
+    param: name,
+    ...(code !== null && { code }),
+    ...(retryAfter !== undefined && { retryAfter }),
   });
 }
 
@@ -113,7 +123,7 @@ const callItem = ({ name, arguments: given }: ToolCall): Item & { type: 'functio
   status: 'completed',
 });
 
-const withLogprobs = ({ include }: ResponseBody): boolean => include !== undefined && include.length > 0;
+const withLogprobs = ({ include = [] }: ResponseBody): boolean => include.includes('message.output_text.logprobs');
 const statusOf = ({ finish }: HostReply): 'completed' | 'incomplete' => (finish === 'stop' ? 'completed' : 'incomplete');
 
 /** The whole, as it stands at a moment: without a reply it is in progress. */

@@ -1,7 +1,8 @@
 /** Token ids in and out: vLLM's /inference/v1/generate, /tokenize and /detokenize. */
 import { z } from 'zod';
-import { drawIds, openModel, tokenized, type ServerContext } from './context.js';
-import { conversationOf } from './conversation.js';
+import { asTemplatesKnow } from '../../engine/messages.js';
+import { ofMember } from '../failures.js';
+import { drawIds, openModel, requireDrawTokens, requirePromptIds, requireTokens, tokenized, type ServerContext } from './context.js';
 import { allReplies, type Asking } from './replying.js';
 import type { detokenizeBody, GenerateBody, tokenizeBody } from './requests.js';
 import { drawSettings } from './sampling.js';
@@ -12,6 +13,8 @@ export async function generate(context: ServerContext, body: GenerateBody, askin
   const { token_ids: tokenIds, sampling_params: sampling } = body;
   using served = await openModel(context, body, asking);
   const { prompt_logprobs: promptCount } = sampling;
+  await requirePromptIds(served, 'token_ids', tokenIds);
+  requireDrawTokens(served, sampling, 'sampling_params.');
   const settings = drawSettings(sampling, Math.min(sampling.max_tokens ?? context.mostTokens, context.mostTokens), sampling.logprobs);
   const draws = drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ tokenIds, ...settings, id }));
   const replies = await allReplies(served, draws, asking);
@@ -37,8 +40,10 @@ export async function tokenize(context: ServerContext, body: z.output<typeof tok
   const { prompt, messages } = body;
   const { addBos, bos } = model.info;
   const ids = await (messages === undefined
-    ? tokenized(served, asking, { text: prompt! })
-    : tokenized(served, asking, { messages: conversationOf(messages) }, { addGenerationPrompt: body.add_generation_prompt ?? true }));
+    ? ofMember('prompt', () => tokenized(served, asking, { text: prompt! }))
+    : ofMember('messages', () =>
+        tokenized(served, asking, { messages: asTemplatesKnow(messages) }, { addGenerationPrompt: body.add_generation_prompt ?? true }),
+      ));
   const isBegun = messages === undefined && addBos && bos >= 0;
   const tokens = await asking.slices.map(isBegun && body.add_special_tokens === false ? ids.subarray(1) : ids, (id) => id);
   return {
@@ -51,5 +56,6 @@ export async function tokenize(context: ServerContext, body: z.output<typeof tok
 
 export async function detokenize(context: ServerContext, body: z.output<typeof detokenizeBody>, asking: Asking): Promise<object> {
   using served = await openModel(context, body, asking);
+  requireTokens(served, body.tokens, (at) => `tokens[${at}]`);
   return { prompt: served.model.detokenize(body.tokens, { withControl: true }) };
 }

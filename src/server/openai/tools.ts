@@ -1,23 +1,17 @@
 /**
- * Tools: how the model is told of them, what it may write, and how calls are read out of that. A call is written as models of the Hermes
- * and Qwen families do, an object with `name` and `arguments` between two tags; a grammar keeps it to the tools and to the schemas of
- * their parameters.
+ * Tools: how the model is told of them, what it may write, and how calls are read out of that. A grammar keeps calls to the tools and to
+ * the schemas of their parameters.
  */
 import { grammarOfJsonSchema } from '../../engine/json-schema.js';
+import { CALL_TAGS, type ToolCall } from '../../engine/tool-calls.js';
 import { asMeant } from '../../host/structured-reply.js';
 import { IsoproError } from '../../errors.js';
 import { invalid, unsupported } from '../failures.js';
 import type { ToolBody, ToolChoiceBody } from './requests.js';
 
-const [BEGIN, END] = ['<tool_call>', '</tool_call>'] as const;
+const [BEGIN, END] = CALL_TAGS;
 /** Of one reply. */
 const MOST_CALLS = 16;
-
-export interface ToolCall {
-  readonly name: string;
-  /** JSON. */
-  readonly arguments: string;
-}
 
 export interface ToolPlan {
   /** Goes before the conversation; the model is not told in any other way. */
@@ -113,20 +107,6 @@ export function planTools(tools: readonly ToolBody[] | undefined, choice: ToolCh
     grammar: callGrammar(wanted, { text: choice === 'auto', most: one ? 1 : MOST_CALLS }),
   };
 }
-
-/** A call as the model is shown an earlier one. */
-export function callText({ name, arguments: json }: ToolCall): string {
-  let value: unknown = json;
-  try {
-    value = JSON.parse(json);
-  } catch {
-    // shown as the text that it is
-  }
-  return `${BEGIN}\n${JSON.stringify({ name, arguments: value })}\n${END}`;
-}
-
-/** How the model is shown what a call gave. */
-export const resultText = (text: string): string => `<tool_response>\n${text}\n</tool_response>`;
 
 /** Reads a reply that follows a plan's grammar, in pieces as they come. */
 export class CallReader {

@@ -4,9 +4,12 @@ import { CsvError, parse } from 'csv-parse/sync';
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { dictionary, type Dictionary } from '../../dictionary.js';
+import { asTemplatesKnow, clientMessage } from '../../engine/messages.js';
+import { unreadOfMessages } from '../../engine/row-members.js';
 import { IsoproError } from '../../errors.js';
 import { readRowText } from '../../files.js';
 import { placeOf, readJsonText, withDigits, type JsonText, type WrittenNumber } from '../../json-text.js';
+import { maybe } from '../../members.js';
 import type { ChatMessage } from '../task.js';
 import { firstComplaint } from '../task-shape.js';
 
@@ -52,19 +55,31 @@ export function refuseRow(file: string, place: Pick<DataRow, 'row' | 'line'>, wh
 }
 
 const written = z.string().refine((text) => text.trim() !== '', 'is empty');
+/** As `train` and `serve` read them; what these leave out with a note is refused here. */
+const messages = z
+  .array(z.unknown())
+  .min(1)
+  .superRefine((given, { addIssue }) => {
+    for (const [at, each] of given.entries())
+      for (const member of unreadOfMessages([each])) addIssue({ code: 'custom', path: [at, member], message: 'no message has it' });
+  })
+  .pipe(z.array(clientMessage))
+  .transform((read, { addIssue }) => {
+    const known = asTemplatesKnow(read);
+    const said = known.filter((each): each is ChatMessage => each.role !== 'tool');
+    if (said.length < known.length) addIssue('a message of role tool answers no call');
+    if (said.at(-1)?.role !== 'user') addIssue("the last message is not the user's");
+    return said;
+  });
 const rowShape = z
   .looseObject({
-    prompt: written.optional(),
-    messages: z
-      .array(z.strictObject({ role: z.enum(['system', 'user', 'assistant']), content: z.string() }))
-      .min(1)
-      .refine((messages) => messages.at(-1)?.role === 'user', "the last message is not the user's")
-      .optional(),
+    prompt: maybe(written),
+    messages: maybe(messages),
     answer: z.json().optional(),
-    tier: z.union([written, z.number()]).transform(String).optional(),
+    tier: maybe(z.union([written, z.number()]).transform(String)),
   })
-  .refine(({ prompt, messages }) => prompt !== undefined || messages !== undefined, { error: 'the prompt is missing or empty' })
-  .refine(({ prompt, messages }) => prompt === undefined || messages === undefined, { error: 'needs either prompt or messages' });
+  .refine(({ prompt, messages: given }) => prompt !== undefined || given !== undefined, { error: 'the prompt is missing or empty' })
+  .refine(({ prompt, messages: given }) => prompt === undefined || given === undefined, { error: 'needs either prompt or messages' });
 
 /** A row of a file as it stands there: of a CSV file by its header, cells without anything in them left out. */
 export interface Raw {

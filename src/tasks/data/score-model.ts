@@ -4,13 +4,14 @@
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
+import { maybe, members } from '../../members.js';
 import type { GivenVerdict } from '../define-task.js';
 import type { ChatMessage } from '../task.js';
 import type { DataContent } from './data-problem.js';
 
 const text = z.string().max(10_000);
 const part = z.strictObject({ type: z.enum(['input_text', 'output_text']), text });
-const message = z.strictObject({
+const message = members({
   role: z.enum(['system', 'developer', 'user', 'assistant']),
   content: z.union([
     text,
@@ -20,7 +21,7 @@ const message = z.strictObject({
       .min(1)
       .max(64),
   ]),
-  type: z.literal('message').optional(),
+  type: maybe(z.literal('message')),
 });
 
 /** Wider ranges have more numbers than a grammar should list. */
@@ -39,7 +40,7 @@ export function numbersIn([low, high]: readonly [number, number]): string[] {
   }).flat();
 }
 
-const sampling = z.strictObject({
+const sampling = members({
   max_completions_tokens: z.int().min(1).max(4096).nullish(),
   /** Nothing is drawn: any one is kept. */
   seed: z.int().nullish(),
@@ -47,24 +48,24 @@ const sampling = z.strictObject({
   top_p: z.literal(1, 'nothing is drawn: only 1').nullish(),
 });
 
-export const scoreModel = z
-  .strictObject({
-    type: z.literal('score_model'),
-    name: z.string().max(200).optional(),
-    model: z.string().min(1).max(4096),
-    input: z.array(message).min(1).max(64),
-    range: z
+export const scoreModel = members({
+  type: z.literal('score_model'),
+  name: maybe(z.string().max(200)),
+  model: z.string().min(1).max(4096),
+  input: z.array(message).min(1).max(64),
+  range: maybe(
+    z
       .tuple([z.number(), z.number()])
       .refine(([low, high]) => low < high && high - low <= WIDEST, {
         error: `expected two numbers, the first below the other by at most ${WIDEST}`,
         abort: true,
       })
-      .refine((range) => new Set(numbersIn(range).map(Number)).size > 1, 'fewer than two numbers lie in it')
-      .optional(),
-    sampling_params: sampling.nullish(),
-    /** In the unit of the range. */
-    pass_threshold: z.number().nullish(),
-  })
+      .refine((range) => new Set(numbersIn(range).map(Number)).size > 1, 'fewer than two numbers lie in it'),
+  ),
+  sampling_params: sampling.nullish(),
+  /** In the unit of the range. */
+  pass_threshold: z.number().nullish(),
+})
   .refine(({ input }) => input.at(-1)?.role === 'user', { path: ['input'], error: "the last message is not the user's" })
   .refine(({ input }) => input.some((each) => /\{\{\s*sample\.output_text\s*\}\}/.test(contentOf(each))), {
     path: ['input'],
