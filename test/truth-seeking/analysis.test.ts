@@ -1,6 +1,7 @@
 /** Analyzers on scores that were made so that the answer is known. */
 import { describe, expect, test } from '@jest/globals';
 import { fisherInterval } from '../../src/statistics/index.js';
+import { crossedMean, tested } from '../../src/statistics/regression.js';
 import {
   ANALYZERS,
   attribute,
@@ -297,9 +298,60 @@ describe('training', () => {
     expect(found).toMatchObject({ problems: 4, claim: 'effect' });
     expect(found!.overProblems.value).toBeCloseTo(-0.065, 12);
     expect(found!.trained.map(({ difference }) => difference)).toEqual([-0.075, -0.065, -0.055].map((x) => expect.closeTo(x, 12)));
-    // three seeds: t of 2 degrees of freedom, 97.5 %
-    expect(found!.overSeeds.high! - found!.overSeeds.value).toBeCloseTo((4.30265273 * 0.01) / Math.sqrt(3), 6);
+    // questions differ more than seeds do: t of 3 degrees of freedom, 97.5 %, on four questions that lie 0.025 about their mean
+    expect(found!.overSeeds.high! - found!.overSeeds.value).toBeCloseTo((3.18244631 * 0.05) / Math.sqrt(12), 6);
+    expect(found!.overSeeds.p).toBeCloseTo(found!.overProblems.p!, 12);
     expect(found!.overSeeds.adjusted).toBeCloseTo(found!.overSeeds.p!, 12);
+  });
+
+  test('where seeds differ more than questions do, they decide; of both alike, both together', () => {
+    const shifted = (shifts: readonly number[]) =>
+      shifts.map((shift, i) =>
+        run(
+          `trained ${i}`,
+          [0.3, 0.45, 0.5, 0.25].map((score) => score + shift),
+        ),
+      );
+    const [bySeed] = trainingEffect([before], shifted([-0.2, 0, 0.2])).changes;
+    // t of 2 degrees of freedom, 97.5 %
+    expect(bySeed!.overSeeds.high! - bySeed!.overSeeds.value).toBeGreaterThan((4.30265 * 0.2) / Math.sqrt(3));
+    const [both] = trainingEffect([before], shifted([-0.03, -0.01, 0.01, 0.03])).changes;
+    expect(both!.overSeeds.p!).toBeGreaterThan(both!.overProblems.p!);
+    expect(both!.overSeeds.p!).toBeGreaterThan(tested(-0.075, 0.02582 / 2, 3).p);
+    // what one question alone says of several seeds is that question's answers before
+    const one = run('base', [0.4]);
+    const after1 = [0.3, 0.31, 0.29].map((score, i) => run(`trained ${i}`, [score]));
+    expect(trainingEffect([one], after1).changes[0]!.overSeeds).toMatchObject({ low: null, high: null, p: null });
+  });
+
+  test('in rows and clusters is the crossed analysis of variance', () => {
+    // Scheffe's two-way layout without repetition: mean squares of rows, columns and cells, by their definitions
+    const cells = [
+      [3, 5, 4, 8],
+      [1, 2, 6, 4],
+      [2, 7, 5, 9],
+    ];
+    const [k, n] = [3, 4];
+    const all = cells.flat();
+    const [rows, columns] = [cells.map(meanOf), [0, 1, 2, 3].map((j) => meanOf(cells.map((row) => row[j]!)))];
+    const centre = meanOf(all);
+    const square = (values: readonly number[], about = centre): number => values.reduce((sum, value) => sum + (value - about) ** 2, 0);
+    const ofRows = (n * square(rows)) / (k - 1);
+    const ofColumns = (k * square(columns)) / (n - 1);
+    const ofCells =
+      square(
+        cells.flatMap((row, i) => row.map((value, j) => value - rows[i]! - columns[j]! + centre)),
+        0,
+      ) /
+      ((k - 1) * (n - 1));
+    const found = crossedMean(cells.map((values) => ({ values, clusters: ['a', 'b', 'c', 'd'] })))!;
+    const variances = [ofRows, ofColumns, ofRows + ofColumns - ofCells].map((each) => each / (n * k));
+    expect(found.map(({ error }) => error ** 2)).toEqual(variances.map((each) => expect.closeTo(each, 12)));
+    expect(found.map(({ value }) => value)).toEqual([centre, centre, centre]);
+    const spent = ofRows ** 2 / (k - 1) + ofColumns ** 2 / (n - 1) + ofCells ** 2 / ((k - 1) * (n - 1));
+    expect(found.map(({ freedom }) => freedom)).toEqual([k - 1, n - 1, expect.closeTo((ofRows + ofColumns - ofCells) ** 2 / spent, 10)]);
+    expect(crossedMean([{ values: [1, 2], clusters: ['a', 'b'] }])).toBeNull();
+    expect(crossedMean([1, 2].map((value) => ({ values: [value, value], clusters: ['a', 'a'] })))).toBeNull();
   });
 
   test('one seed has no interval over seeds; questions that were not asked before make it an association', () => {
