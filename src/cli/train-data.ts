@@ -10,7 +10,8 @@ import type { Model } from '../engine/model.js';
 import { readPairs, type PreferencePair } from '../engine/preference-pairs.js';
 import { IsoproError } from '../errors.js';
 import type { Trainer, TrainSequence } from '../engine/trainer.js';
-import { eachAnswer, parseExamples, splitExamples, tokenisedExamples, type NamedExample } from '../engine/training-examples.js';
+import { eachAnswer, parseExamples, tokenisedExamples, type NamedExample } from '../engine/training-examples.js';
+import { splitExamples } from '../engine/validation-split.js';
 import { readJson, readLines } from '../files.js';
 import type { Dictionary } from '../dictionary.js';
 import { readNumber } from '../tasks/data/number.js';
@@ -87,6 +88,8 @@ export interface TrainData {
 interface Read<Example> {
   readonly examples: readonly Example[];
   readonly tooLong: number;
+  /** Where several are answers of one conversation, which go to one side of a split. */
+  readonly conversationOf?: (example: Example) => string | undefined;
   readonly curation?: CurationCounts | null;
   /** Those of the dev set of a split that is written down. */
   readonly dev?: readonly Example[];
@@ -115,8 +118,8 @@ interface Kind<Example> {
 export function readTrainData(model: Model, options: TrainDataOptions): Promise<TrainData> {
   const { objective, maxTokens, beta, references, curation, file, answers = 'last' } = options;
   const tokenised = (examples: Parameters<typeof tokenisedExamples>[0]): Read<TrainSequence> => {
-    const { sequences, tooLong } = tokenisedExamples(examples, model, maxTokens);
-    return { examples: sequences, tooLong };
+    const { sequences, conversations, tooLong } = tokenisedExamples(examples, model, maxTokens);
+    return { examples: sequences, conversationOf: (sequence) => conversations.get(sequence), tooLong };
   };
   if (objective === 'sft')
     return readKind<TrainSequence>(options, {
@@ -187,10 +190,10 @@ async function readKind<Example>(
   { lines, validation, validationData }: TrainDataOptions,
   { read, readToMeasure, held: asHeld, textOf, sequencesOf, before, learning }: Kind<Example>,
 ): Promise<TrainData> {
-  const { examples: all, tooLong, curation = null, dev, notes = [] } = await read(lines);
+  const { examples: all, tooLong, conversationOf, curation = null, dev, notes = [] } = await read(lines);
   const own = validation === undefined && validationData === undefined ? dev : undefined;
   const share = validation ?? (all.length >= LARGE && validationData === undefined && own === undefined ? SHARE : 0);
-  const split = share === 0 ? { training: all, validation: [] } : splitExamples(all, share, textOf);
+  const split = share === 0 ? { training: all, validation: [] } : splitExamples(all, share, textOf, conversationOf);
   const examples = split.training;
   const held =
     validationData === undefined ? (own ?? split.validation).map(asHeld) : (await readToMeasure(exampleLines(validationData))).examples;
