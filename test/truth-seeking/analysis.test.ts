@@ -50,8 +50,39 @@ describe('T23: correlations', () => {
     expect(found.pearson!.value).toBeCloseTo(0.8, 12);
     expect(found.spearman).toBeCloseTo(0.8, 12);
     expect(found.kendall).toBeCloseTo(0.6, 12);
-    // the test of a correlation is that of the slope
-    expect(found.pearson!.p).toBeCloseTo(found.slope!.p!, 12);
+    // 16 of the 120 orders of five have a rank correlation of 0.8 or more, or of -0.8 or less (Best and Roberts 1975)
+    expect(found.pearson!.p).toBeCloseTo(16 / 120, 12);
+    expect(found.slope).toMatchObject({ low: null, high: null, p: null });
+    // of more pairs, the test of a correlation is that of the slope
+    const more = correlate([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [2, 1, 4, 3, 5, 9, 6, 7, 8, 12]);
+    expect(more.pearson!.p).toBeCloseTo(more.slope!.p!, 12);
+  });
+
+  test.each<readonly [string, readonly number[], readonly number[], number | null]>([
+    ['right and wrong alike', [0, 0, 1, 1], [0, 0, 1, 1], 1 / 3], // 2 of 6 ways
+    ['opposite', [0, 1, 0, 1, 0], [1, 0, 1, 0, 1], 1 / 10],
+    ['one of six', [0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1], 1 / 6],
+    ['a line of three', [1, 2, 3], [2, 4, 6], 1 / 3],
+    ['a line of twelve', Array.from({ length: 12 }, (_, i) => i), Array.from({ length: 12 }, (_, i) => 3 - i / 7), null],
+  ])('of 1 or -1 has no interval, and no p but an exact one: %s', (_, x, y, p) => {
+    const { pearson } = correlate(x, y);
+    expect(Math.abs(pearson!.value)).toBeCloseTo(1, 12);
+    expect(pearson!.interval).toBeNull();
+    if (p === null) expect(pearson!.p).toBeNull();
+    else expect(pearson!.p).toBeCloseTo(p, 12);
+  });
+
+  test('below six groups there is no p', () => {
+    const x = Array.from({ length: 20 }, (_, i) => i);
+    const y = x.map((value) => value + 5 * Math.sin(value));
+    const grouped = (groups: number) =>
+      correlate(
+        x,
+        y,
+        x.map((value) => `g${value % groups}`),
+      );
+    for (const groups of [2, 3, 5]) expect([grouped(groups).pearson!.p, grouped(groups).slope!.p]).toEqual([null, null]);
+    expect([grouped(6).pearson!.p, grouped(6).slope!.p]).toEqual([expect.any(Number), expect.any(Number)]);
   });
 
   test('three pairs have no interval, a constant side no correlation', () => {
