@@ -30,7 +30,10 @@ export type Lane = Trial['lane'];
 /** Lists of 100,000 pairs and a million trials are met; more is a mistake. */
 export const trials = z.array(trial).max(2_000_000);
 
-/** A cost seen from above and from below, as parts of the ceiling: of a distance both are the same, of a signed cost one is the other's negative. */
+/**
+ * A cost seen from above and from below, as parts of the ceiling: of a distance both are the same, of a signed cost one is the other's
+ * negative.
+ */
 export const SIDES = ['up', 'down'] as const;
 export type Side = (typeof SIDES)[number];
 export type CostSides = Readonly<Record<Side, number>>;

@@ -160,7 +160,8 @@ export const judgeRollback = (
 /**
  * Puts back what a name stood for before, where the trials show that what it stands for has become worse; they are kept. Where the version
  * was watched, alpha and margin are those of its first look.
- * @throws IsoproError REGISTRY_REFUSED where there is nothing before, or the policy has another level, GATE_EVIDENCE_INVALID, GATE_POLICY_INVALID
+ * @throws IsoproError REGISTRY_REFUSED where there is nothing before, or the policy has another level; GATE_EVIDENCE_INVALID,
+ *   GATE_POLICY_INVALID
  */
 export async function rollbackByEvidence(
   registry: Registry,

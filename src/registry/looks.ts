@@ -58,9 +58,8 @@ export class Looks {
       const what = now === undefined ? 'left out' : isUnchanged(trial, now) ? null : 'changed';
       if (what === null) continue;
       const { problem, version, sample = 0 } = trial;
-      broken.push(
-        `${guard === null ? '' : `guard ${guard}, `}problem ${problem.slice(0, 60)}, sample ${sample}, version ${version.slice(0, 12)} is ${what}`,
-      );
+      const where = guard === null ? '' : `guard ${guard}, `;
+      broken.push(`${where}problem ${problem.slice(0, 60)}, sample ${sample}, version ${version.slice(0, 12)} is ${what}`);
     }
     for (const [place, trial] of given) this.#seen.set(place, trial);
     return broken.length > SHOWN ? [...broken.slice(0, SHOWN), `and ${broken.length - SHOWN} more`] : broken;
