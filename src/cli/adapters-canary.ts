@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { checked } from '../engine/checked.js';
 import { readJson } from '../files.js';
 import { measureCanary } from '../jobs/measure-canary.js';
-import { observe, policyOf, setProbation, type Observation } from '../registry/canary.js';
+import { observe, setProbation, type Observation } from '../registry/canary.js';
 import { aliasText } from '../registry/names.js';
-import type { AliasState } from '../registry/state.js';
+import { policyOf, type AliasState } from '../registry/state.js';
 import { defineCommand } from './command.js';
 import { print, printJson, UsageError } from './output.js';
 import { Progress } from './progress.js';
@@ -95,7 +95,7 @@ export const adaptersCanaryCommand = defineCommand({
     const before = (await registry.read()).state.alias(name.slot, name.alias);
     if (end) await setProbation(registry, { ...name, terms: null, reason });
     else if (ways.share !== undefined) {
-      const now = before?.probation ?? (before === null ? null : policyOf(before));
+      const now = before === null ? null : { ...before.probation, ...policyOf(before) };
       await setProbation(registry, { ...name, terms: { ...now, ...probationTerms(share, probation, before?.probation) }, reason });
     }
     const { state } = await registry.read();

@@ -4,12 +4,11 @@ import path from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { SET_SIZE } from '../tasks/frozen-sets.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
-import { conclusion, gotWorse, shortcoming } from '../report/conclusion.js';
 import { bounds, percent, points, pValue, whole } from '../report/figures.js';
 import { failureTable, leftOut, nothingAccepted, SHOWN_OF_EACH } from '../report/failures.js';
 import { readRun } from '../run-folder/read-run.js';
-import { resultTable } from '../report/terminal.js';
-import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
+import { conclusionLines, resultTable } from '../report/terminal.js';
+import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { isBuiltIn } from '../tasks/registry.js';
 import type { Comparison } from '../jobs/compare-modes.js';
 import { shellWord } from '../shell-word.js';
@@ -155,7 +154,7 @@ export function resultText(result: RunResult, settings: ResultSettings, defaults
   const isLast = adapter.iteration >= result.iterations.length;
   return [
     '',
-    painted(said(conclusion(run)), shortcoming(run) === null && !gotWorse(run) ? 'strong' : 'fair', style),
+    conclusionLines(run, style),
     '',
     resultTable(
       {

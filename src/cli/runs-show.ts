@@ -1,4 +1,3 @@
-import { conclusion, shortcoming } from '../report/conclusion.js';
 import { checkIntegrity, integrityLine } from '../report/integrity.js';
 import { readRun, testEvaluation } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
@@ -7,8 +6,8 @@ import { findRun } from '../report/find-run.js';
 import { testComparison, testRates } from '../run-folder/comparison.js';
 import { failureTable } from '../report/failures.js';
 import { label } from '../report/hostile-text.js';
-import { resultTable } from '../report/terminal.js';
-import { painted, terminalStyle, wrapped } from '../report/terminal-style.js';
+import { conclusionLines, resultTable } from '../report/terminal.js';
+import { terminalStyle, wrapped } from '../report/terminal-style.js';
 import { defineCommand } from './command.js';
 import { interruption, print, printJson } from './output.js';
 
@@ -77,7 +76,7 @@ export const runsShowCommand = defineCommand({
         ...(integrity.outcome === 'unchecked' ? [wrapped(`not checked since ${label(integrity.reason, 300)}`, style)] : []),
         ...defects.map((defect) => wrapped(label(defect, 300), style)),
         '',
-        painted(wrapped(conclusion(run), style), shortcoming(run) === null ? 'strong' : 'fair', style),
+        conclusionLines(run, style),
         '',
         ...(before === null || after === null || comparison === null
           ? ['The test set has not been evaluated before and after.']

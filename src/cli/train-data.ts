@@ -11,7 +11,8 @@ import { readPairs, type PreferencePair } from '../engine/preference-pairs.js';
 import { IsoproError } from '../errors.js';
 import type { Trainer, TrainSequence } from '../engine/trainer.js';
 import { unreadNote } from '../engine/row-members.js';
-import { eachAnswer, parseExamples, splitExamples, tokenisedExamples, type NamedExample } from '../engine/training-examples.js';
+import { eachAnswer, parseExamples, tokenisedExamples, type NamedExample } from '../engine/training-examples.js';
+import { splitExamples } from '../engine/validation-split.js';
 import { readJson, readLines } from '../files.js';
 import type { Dictionary } from '../dictionary.js';
 import { readNumber } from '../tasks/data/number.js';
@@ -92,6 +93,8 @@ interface Read<Example> {
   readonly tooLong: number;
   /** Pairs of two equal replies. */
   readonly equal?: number;
+  /** Where several are answers of one conversation, which go to one side of a split. */
+  readonly conversationOf?: (example: Example) => string | undefined;
   readonly curation?: CurationCounts | null;
   /** Those of the dev set of a split that is written down. */
   readonly dev?: readonly Example[];
@@ -120,8 +123,8 @@ interface Kind<Example> {
 export function readTrainData(model: Model, options: TrainDataOptions): Promise<TrainData> {
   const { objective, maxTokens, beta, references, curation, file, answers = 'last' } = options;
   const tokenised = (examples: Parameters<typeof tokenisedExamples>[0]): Read<TrainSequence> => {
-    const { sequences, tooLong, notes } = tokenisedExamples(examples, model, maxTokens);
-    return { examples: sequences, tooLong, notes };
+    const { sequences, conversations, tooLong, notes } = tokenisedExamples(examples, model, maxTokens);
+    return { examples: sequences, conversationOf: (sequence) => conversations.get(sequence), tooLong, notes };
   };
   if (objective === 'sft')
     return readKind<TrainSequence>(options, {
@@ -193,10 +196,10 @@ async function readKind<Example>(
   { lines, validation, validationData }: TrainDataOptions,
   { read, readToMeasure, held: asHeld, textOf, sequencesOf, before, learning }: Kind<Example>,
 ): Promise<TrainData> {
-  const { examples: all, tooLong, equal = 0, curation = null, dev, notes = [] } = await read(lines);
+  const { examples: all, tooLong, equal = 0, conversationOf, curation = null, dev, notes = [] } = await read(lines);
   const own = validation === undefined && validationData === undefined ? dev : undefined;
   const share = validation ?? (all.length >= LARGE && validationData === undefined && own === undefined ? SHARE : 0);
-  const split = share === 0 ? { training: all, validation: [] } : splitExamples(all, share, textOf);
+  const split = share === 0 ? { training: all, validation: [] } : splitExamples(all, share, textOf, conversationOf);
   const examples = split.training;
   const held =
     validationData === undefined ? (own ?? split.validation).map(asHeld) : (await readToMeasure(exampleLines(validationData))).examples;

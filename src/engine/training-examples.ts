@@ -1,5 +1,4 @@
 /** Examples to fine-tune on, in the forms in which others write them: one JSON object a line, or one array of them. */
-import { hash } from 'node:crypto';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { plainIssue, plainWords } from '../wrong-input.js';
@@ -15,6 +14,8 @@ export const TOO_LONG = 'Allow more tokens (--max-tokens), as far as the model w
 
 export interface TrainingExamples {
   readonly sequences: readonly TrainSequence[];
+  /** Of sequences that are answers of one conversation, its row. */
+  readonly conversations: ReadonlyMap<TrainSequence, string>;
   /** Examples longer than `maxTokens`: left out, since a truncated answer would teach to stop anywhere. */
   readonly tooLong: number;
   /** What of the examples is learned otherwise than their letters say, in words. */
@@ -36,6 +37,8 @@ export interface NamedExample {
   readonly score: unknown;
   /** Members of the row, and of its messages, that no form reads. */
   readonly unread?: readonly string[];
+  /** Name of the row whose conversation it is an answer of, where each of them is an example. */
+  readonly conversation?: string;
 }
 
 /**
@@ -69,10 +72,10 @@ export function eachAnswer(row: NamedExample): NamedExample[] {
   const earlier = prompt.flatMap(({ role, content }, i): NamedExample[] => {
     const isLearned = role === 'assistant' && !unlearned.includes(said++);
     return isLearned && i > 0 && content !== ''
-      ? [{ ...row, name: `${name}, message ${i + 1}`, example: { prompt: prompt.slice(0, i), answer: content } }]
+      ? [{ ...row, name: `${name}, message ${i + 1}`, conversation: name, example: { prompt: prompt.slice(0, i), answer: content } }]
       : [];
   });
-  return [...earlier, { ...row, example: { prompt, answer } }];
+  return [...earlier, { ...row, ...(earlier.length > 0 && { conversation: name }), example: { prompt, answer } }];
 }
 
 /**
@@ -82,23 +85,27 @@ export function eachAnswer(row: NamedExample): NamedExample[] {
  * @throws IsoproError INVALID_ARGUMENT, TEMPLATE_INVALID naming the row
  */
 export function tokenisedExamples(
-  examples: readonly (Pick<NamedExample, 'example' | 'name'> & Pick<TrainSequence, 'weight'>)[],
+  examples: readonly (Pick<NamedExample, 'example' | 'name' | 'conversation'> & Pick<TrainSequence, 'weight'>)[],
   model: Model,
   maxTokens: number,
 ): TrainingExamples {
   const sequences: TrainSequence[] = [];
   const controls = new Map<string, number>();
+  const conversations = new Map<TrainSequence, string>();
   let tooLong = 0;
-  for (const { example, name, weight } of examples) {
+  for (const { example, name, conversation, weight } of examples) {
     if ('text' in example) for (const token of model.controlTokensIn(example.text)) controls.set(token, (controls.get(token) ?? 0) + 1);
     const tokens = tokensOf(example, model, name);
     if (tokens.tokenIds.length > maxTokens) tooLong++;
-    else if (tokens.labelled > 0 && tokens.tokenIds.length > tokens.labelled)
-      sequences.push({ ...sequenceOf(tokens), ...(weight === undefined ? {} : { weight }) });
+    else if (tokens.labelled > 0 && tokens.tokenIds.length > tokens.labelled) {
+      const sequence = { ...sequenceOf(tokens), ...(weight === undefined ? {} : { weight }) };
+      sequences.push(sequence);
+      if (conversation !== undefined) conversations.set(sequence, conversation);
+    }
   }
   if (sequences.length === 0)
     throw new IsoproError('INVALID_ARGUMENT', `there is no example of at most ${maxTokens} tokens`, { remedy: TOO_LONG });
-  return { sequences, tooLong, notes: controlNote(controls) };
+  return { sequences, conversations, tooLong, notes: controlNote(controls) };
 }
 
 /** @param controls of each control token, the texts that name it */
@@ -230,22 +237,4 @@ export const refusedRow = (name: string, what: string, { remedy, cause }: { reme
 export function malformed(name: string, error: z.ZodError): IsoproError {
   const problems = error.issues.map(plainIssue).map((issue) => [...issue.path, issue.message].join(': '));
   return refusedRow(name, problems.join('; '), { cause: error });
-}
-
-/**
- * Splits off a share for validation, at least one and never all. Which example goes where follows from what `textOf` has of it, whatever
- * stands around it in the file; equal ones go together.
- */
-export function splitExamples<Example>(
-  examples: readonly Example[],
-  share: number,
-  textOf: (example: Example) => Int32Array,
-): { readonly training: readonly Example[]; readonly validation: readonly Example[] } {
-  const keyed = examples.map((example) => ({ example, key: hash('sha256', Buffer.from(Int32Array.from(textOf(example)).buffer)) }));
-  const keys = [...new Set(keyed.map(({ key }) => key))].sort();
-  const last = keys[Math.min(keys.length - 2, Math.max(0, Math.round(share * keys.length) - 1))];
-  if (last === undefined)
-    throw new IsoproError('INVALID_ARGUMENT', 'all examples are one and the same: none can be kept apart for validation');
-  const part = (held: boolean): Example[] => keyed.filter(({ key }) => key <= last === held).map(({ example }) => example);
-  return { training: part(false), validation: part(true) };
 }

@@ -4,6 +4,7 @@ import { BettingProcess, fixedBet, logDiscordant, UNIFORM_BETS } from './e-proce
 import { shownE, type Outcome } from './outcome.js';
 import type { EProcessPolicy, Guard } from './policy.js';
 import { differenceOf, type Block } from './trials.js';
+import { twoSided, type TwoSided } from './two-sided.js';
 
 /** ln of an e-value as JSON has it. */
 const finite = (log: number): number | null => (log === -Infinity ? null : log);
@@ -72,6 +73,11 @@ function evidence(differences: readonly number[], policy: EProcessPolicy, left: 
   };
 }
 
+function oneSided(differences: readonly number[], margin: number): TwoSided {
+  const moved = shifted(differences, margin);
+  return { notWorse: logBet(moved), worse: logBet(moved.map((difference) => -difference)), mean: mean(differences) };
+}
+
 /** A guard on its blocks: that the mean is not worse by the margin, or that no problem came out worse by more than it. */
 export function heldGuard(blocks: readonly Block[], guard: Guard, alpha: number): Outcome {
   const margin = guard.margin / (guard.ceiling ?? 1);
@@ -85,14 +91,9 @@ export function heldGuard(blocks: readonly Block[], guard: Guard, alpha: number)
     return { state: blocks.length < guard.least ? 'open' : 'shown', reason, statistic };
   }
   const logThreshold = alpha > 0 ? -Math.log(alpha) : Number.MAX_VALUE;
-  const moved = shifted(differences, margin);
-  const [better, worse] = [logBet(moved), logBet(moved.map((difference) => -difference))];
-  const statistic = {
-    kind: 'e-process',
-    logE: finite(better),
-    logThreshold,
-    mean: blocks.length === 0 ? null : mean(differences),
-  } as const;
+  const isSigned = blocks.some(({ costs }) => costs !== undefined);
+  const { notWorse: better, worse, mean: average } = isSigned ? twoSided(blocks, margin) : oneSided(differences, margin);
+  const statistic = { kind: 'e-process', logE: finite(better), logThreshold, mean: blocks.length === 0 ? null : average } as const;
   const reason = `E is ${shownE(better)} for a mean that is worse by less than the margin`;
   if (better >= logThreshold) return { state: 'shown', reason, statistic };
   if (worse >= logThreshold) return { state: 'refuted', reason: 'the mean is worse by more than the margin', statistic };

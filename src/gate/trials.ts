@@ -18,6 +18,8 @@ export const trial = z.strictObject({
   lane: z.enum(['screen', 'confirmation', 'held-out']).default('confirmation'),
   /** In [0, 1], a reply that is invalid counting 0; for a guard with a ceiling, a cost of at least 0. */
   score: anyNumber.optional(),
+  /** The score is a cost with a sign, of which the distance of the mean from 0 counts; one without it in the same guard is a distance. */
+  signed: z.literal(true).optional(),
   /** Why there is no score: what ran the trial failed, not the version. */
   error: z.string().max(2000).optional(),
 });
@@ -28,12 +30,22 @@ export type Lane = Trial['lane'];
 /** Lists of 100,000 pairs and a million trials are met; more is a mistake. */
 export const trials = z.array(trial).max(2_000_000);
 
+/**
+ * A cost seen from above and from below, as parts of the ceiling: of a distance both are the same, of a signed cost one is the other's
+ * negative.
+ */
+export const SIDES = ['up', 'down'] as const;
+export type Side = (typeof SIDES)[number];
+export type CostSides = Readonly<Record<Side, number>>;
+
 /** One problem: the unit of evidence, whatever the number of its samples. */
 export interface Block {
   readonly lane: Lane;
   /** One value a sample, the n-th of both arms from the same sample. */
   readonly challenger: readonly number[];
   readonly incumbent: readonly number[];
+  /** Of a guard with signed costs. */
+  readonly costs?: { readonly challenger: readonly CostSides[]; readonly incumbent: readonly CostSides[] };
 }
 
 export interface Pairing {
@@ -46,13 +58,14 @@ export interface Pairing {
   readonly errors: readonly string[];
 }
 
-interface Side {
+interface Arm {
   trial: Trial;
   score: number;
+  costs: CostSides;
 }
 interface OpenBlock {
   readonly lane: Lane;
-  readonly samples: Map<number, { challenger?: Side; incumbent?: Side; failed: boolean }>;
+  readonly samples: Map<number, { challenger?: Arm; incumbent?: Arm; failed: boolean }>;
 }
 
 const SHOWN = 5;
@@ -65,7 +78,8 @@ function shown(all: readonly string[]): string[] {
 
 /**
  * Pairs trials by task, problem, sample, evaluator epoch and verifier digest.
- * @param ceiling the scores are costs, of which more than this counts as this; they become 1 - cost / ceiling
+ * @param ceiling the scores are costs, of which more than this counts as this; they become 1 - cost / ceiling, of signed ones by their
+ *   distance from 0
  */
 export function pair(given: readonly Trial[], challenger: string, incumbent: string, ceiling?: number): Pairing {
   const faults: string[] = [];
@@ -94,18 +108,23 @@ export function pair(given: readonly Trial[], challenger: string, incumbent: str
       faults.push(`${nameOf(each)}: the ${arm} has it twice`);
       continue;
     }
-    sides[arm] = { trial: each, score: 0 };
+    sides[arm] = { trial: each, score: 0, costs: { up: 0, down: 0 } };
     if ((score === undefined) === (error === undefined)) {
       faults.push(`${nameOf(each)}: needs a score or an error, and not both`);
     } else if (score === undefined) {
       sides.failed = true;
       errors.push(`${nameOf(each)} of the ${arm}: ${shorten(error!)}`);
-    } else if (!(score >= 0 && score <= (ceiling === undefined ? 1 : Infinity)) || score === Infinity) {
+    } else if (each.signed === true && ceiling === undefined) {
+      faults.push(`${nameOf(each)}: a signed score is a cost of a guard with a ceiling`);
+    } else if (!(each.signed === true ? Number.isFinite(score) : score >= 0 && score < Infinity && (ceiling !== undefined || score <= 1))) {
       faults.push(`${nameOf(each)}: score ${score} of the ${arm} is ${ceiling === undefined ? 'not in [0, 1]' : 'no finite cost'}`);
     } else {
-      sides[arm].score = ceiling === undefined ? score : 1 - Math.min(1, score / ceiling);
+      const part = ceiling === undefined ? 0 : Math.min(1, Math.max(-1, score / ceiling));
+      sides[arm].score = ceiling === undefined ? score : 1 - Math.abs(part);
+      sides[arm].costs = { up: part, down: each.signed === true ? -part : part };
     }
   }
+  const isSigned = given.some(({ signed }) => signed === true);
   let pairs = 0;
   const closed: Block[] = [];
   for (const { lane, samples } of blocks.values()) {
@@ -121,6 +140,9 @@ export function pair(given: readonly Trial[], challenger: string, incumbent: str
       lane,
       challenger: whole.map((sides) => sides.challenger!.score),
       incumbent: whole.map((sides) => sides.incumbent!.score),
+      ...(isSigned && {
+        costs: { challenger: whole.map((sides) => sides.challenger!.costs), incumbent: whole.map((sides) => sides.incumbent!.costs) },
+      }),
     });
   }
   return { blocks: closed, pairs, faults: shown(faults), errors: shown(errors) };

@@ -39,6 +39,7 @@ import {
   CEILINGS,
   GUARD_NAMES,
   onSameQuestions,
+  SLOPES,
   type BeliefEvidence,
   type GuardName,
 } from '../truth-seeking/training/guards.js';
@@ -60,6 +61,8 @@ const manifest = z.strictObject({
   incumbent: version,
   /** Ids of questions that the seed would draw and another gate has asked: they are passed over. */
   without: z.array(sha256).default([]),
+  /** How slopes become trials. */
+  slopes: z.enum(SLOPES).default('absolute'),
 });
 type Manifest = z.output<typeof manifest>;
 
@@ -168,7 +171,7 @@ function evidenceOf({ state, start }: TruthRun, name: string): BeliefEvidence[] 
 }
 
 /** Trials of both versions, for `decideGate`. */
-function trialsOf(folder: string, { seed, asks, ...of }: Manifest): GateTrials {
+function trialsOf(folder: string, { seed, asks, slopes, ...of }: Manifest): GateTrials {
   const [challenger, incumbent] = SIDES.map((side) => evidenceOf(readTruthRun(path.join(folder, side)), of[side].id)) as [
     BeliefEvidence[],
     BeliefEvidence[],
@@ -177,7 +180,7 @@ function trialsOf(folder: string, { seed, asks, ...of }: Manifest): GateTrials {
     const other = incumbent.find(({ domain }) => domain === own.domain);
     return other === undefined ? [] : onSameQuestions([own, other]);
   });
-  const byName = both.map(beliefTrials);
+  const byName = both.map((each) => beliefTrials(each, { slopes }));
   const guards = asks.filter((each): each is GuardName => each !== 'score');
   return {
     seed,
@@ -214,7 +217,7 @@ async function gateOf(registry: Registry, number: number): Promise<{ readonly ga
   if (gate?.seed == null) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${number} with a seed`);
   const adapterOf = (id: string | null) => (id === null ? null : entries.get(id)!.record.adapter.sha256);
   const of: Manifest = {
-    ...{ format: FORMAT, gate: number, seed: gate.seed, asks: ['score'], without: [] },
+    ...{ format: FORMAT, gate: number, seed: gate.seed, asks: ['score'], without: [], slopes: 'signed' },
     challenger: { id: gate.challenger, adapter: adapterOf(gate.challenger) },
     incumbent: { id: gate.incumbent ?? BASE_VERSION, adapter: adapterOf(gate.incumbent) },
   };

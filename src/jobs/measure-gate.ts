@@ -1,7 +1,9 @@
 /** A gate from beginning to end: problems drawn with its seed, both versions asked the same ones, a decision after every batch. */
 import { IsoproError } from '../errors.js';
 import { gatePolicy, type GatePolicyInput } from '../gate/policy.js';
+import type { TrialInput } from '../gate/trials.js';
 import { decideGate, openGate, type GateRequest, type GateTrials } from '../registry/gates.js';
+import { earlierLooks } from '../registry/looks.js';
 import type { Registry } from '../registry/registry.js';
 import { isOpen, type GateState } from '../registry/state.js';
 import { measureVersions, problemsUsed, type MeasureOptions } from './measure-versions.js';
@@ -18,6 +20,42 @@ export interface GateMeasurement {
 export interface GateMeasureOptions extends MeasureOptions {
   /** Trials of guards that were measured elsewhere, with the seed of the gate. */
   readonly guards?: Pick<GateTrials, 'seed' | 'guards'>;
+}
+
+/** Trials of a gate as they come in: one that came out stays as it is, one that failed gives way to its repetition. */
+class Measured {
+  readonly all: TrialInput[];
+  readonly #gate: number;
+  readonly #places: Map<string, number>;
+
+  constructor(gate: number, before: readonly TrialInput[]) {
+    this.#gate = gate;
+    this.all = [...before];
+    this.#places = new Map(before.map((trial, i) => [this.#placeOf(trial), i]));
+  }
+
+  #placeOf = ({ problem, version }: TrialInput): string => JSON.stringify([problem, version]);
+
+  /** Ids of their problems. */
+  failed(): string[] {
+    return this.all.filter(({ score }) => score === undefined).map(({ problem }) => problem);
+  }
+
+  /** @throws IsoproError GATE_EVIDENCE_INVALID */
+  take(batch: readonly TrialInput[]): void {
+    for (const trial of batch) {
+      const [first] = this.all;
+      if (first !== undefined && (first.epoch !== trial.epoch || first.verifier !== trial.verifier))
+        throw new IsoproError(
+          'GATE_EVIDENCE_INVALID',
+          `gate ${this.#gate} was measured as ${first.epoch} by ${first.verifier} before, and this is ${trial.epoch} by ${trial.verifier}`,
+          { remedy: 'Go on with the model, the task and the flags that its first problems were measured with.' },
+        );
+      const place = this.#places.get(this.#placeOf(trial));
+      if (place === undefined) this.#places.set(this.#placeOf(trial), this.all.push(trial) - 1);
+      else if (this.all[place]!.score === undefined) this.all[place] = trial;
+    }
+  }
 }
 
 /** The guard that is measured by itself: tokens of a reply. */
@@ -41,9 +79,10 @@ export function requireMeasurable(policy: GatePolicyInput | undefined, measured:
 }
 
 /**
- * Measures a gate that is open and decides it, batch by batch; begun anew after an interruption it asks the same problems. A policy that
- * is about scores gets the task's.
- * @throws IsoproError REGISTRY_REFUSED where it is not open; as measureVersions, decideGate
+ * Measures a gate that is open and decides it, batch by batch; begun anew after an interruption it goes on from the trials that are kept,
+ * and asks again where one failed. A policy that is about scores gets the task's.
+ * @throws IsoproError REGISTRY_REFUSED where it is not open; GATE_EVIDENCE_INVALID where it was measured in another way before; as
+ * measureVersions, decideGate
  */
 export async function measureGate(
   registry: Registry,
@@ -67,17 +106,20 @@ export async function measureGate(
     newer: entries.get(challenger)!,
     older: incumbent === null ? null : entries.get(incumbent)!,
   };
-  const draw = { seed, purpose: 'gate', round: number, used: problemsUsed(registry, reading, number) };
-  const trials: GateTrials['trials'][number][] = [];
-  const lengths: GateTrials['trials'][number][] = [];
+  const earlier = earlierLooks(registry, number, reading.events);
   const isShort = policy.guards.some(({ name }) => name === LENGTH);
-  const guarded = policy.guards.length > 0 && { guards: { ...Object.fromEntries(others), ...(isShort ? { [LENGTH]: lengths } : {}) } };
+  const trials = new Measured(number, earlier.trials(null));
+  const lengths = new Measured(number, isShort ? earlier.trials(LENGTH) : []);
+  const failed = new Set([...trials.failed(), ...lengths.failed()]);
+  const answered = new Set(trials.all.map(({ problem }) => problem).filter((problem) => !failed.has(problem)));
+  const draw = { seed, purpose: 'gate', round: number, used: problemsUsed(registry, reading, number), answered };
+  const guarded = policy.guards.length > 0 && { guards: { ...Object.fromEntries(others), ...(isShort ? { [LENGTH]: lengths.all } : {}) } };
   const scored = policy.kind !== 'e-process' || policy.measure === 'score';
   let decision: Decided | undefined;
   const problems = await measureVersions(registry, versions, draw, { ...options, scored }, async (batch) => {
-    trials.push(...batch.trials);
-    lengths.push(...batch.lengths);
-    decision = await decideGate(registry, number, { seed, trials, ...guarded });
+    trials.take(batch.trials);
+    lengths.take(batch.lengths);
+    decision = await decideGate(registry, number, { seed, trials: trials.all, ...guarded });
     return decision.decision !== 'needs-more-trials';
   });
   return { gate, decision: decision!, problems };

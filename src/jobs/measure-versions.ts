@@ -53,6 +53,8 @@ export interface Draw {
   readonly round: number;
   /** Ids of problems that are fresh no more. */
   readonly used: ReadonlySet<string>;
+  /** Ids of problems that both were asked before, which are not asked again; they count as asked. */
+  readonly answered?: ReadonlySet<string>;
 }
 
 export interface Versions {
@@ -142,7 +144,9 @@ export async function measureVersions(
   const { turns, ...sampling } = readWrittenSettings(newer.record.settings).sampling;
   const asking = { ...askingOf(sampling), ...(turns === undefined ? {} : { turns }) };
   await using task = await openTask(options.task ?? scenario, asking);
-  const problems = await drawProblems(task, draw, options.problems);
+  const drawn = await drawProblems(task, draw, options.problems);
+  const problems = drawn.filter(({ id }) => draw.answered?.has(id) !== true);
+  const before = drawn.length - problems.length;
   await using model = await loadModel(options.model ?? (await modelOfRecord(newer.record.base.name)), {
     fixedThreads: true,
     ...(options.threads === undefined ? {} : { threads: options.threads }),
@@ -158,8 +162,9 @@ export async function measureVersions(
   const epoch = JSON.stringify({ task: task.version, model: await model.hash(), renderer: model.rendererId, style, maxTokens, ...asking });
   for (let at = 0; ; at += batch) {
     const next = problems.slice(at, at + batch);
+    const done = before + at + next.length;
     const [trials, lengths]: [Trials[number][], Trials[number][]] = [[], []];
-    for (const [version, adapter] of versions) {
+    for (const [version, adapter] of next.length === 0 ? [] : versions) {
       const { outcomes } = await evaluateGreedy(localBackend(model), task, next, {
         style,
         maxTokens,
@@ -175,9 +180,8 @@ export async function measureVersions(
         lengths.push({ ...trial, ...(tokens === null ? { error: 'nobody counted the tokens' } : { score: tokens }) });
       }
     }
-    const done = at + next.length;
     const isEnough = await onBatch({ trials, lengths, done });
-    onProgress?.({ done, total: problems.length });
-    if (isEnough || done === problems.length) return done;
+    onProgress?.({ done, total: drawn.length });
+    if (isEnough || done === drawn.length) return done;
   }
 }

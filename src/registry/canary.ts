@@ -7,12 +7,12 @@ import { asJson, canonicalJson } from '../canonical-json.js';
 import { checked } from '../engine/checked.js';
 import { IsoproError } from '../errors.js';
 import { readJson } from '../files.js';
-import type { GateEvidence, RollbackDecision, RollbackPolicy } from '../gate/index.js';
+import type { GateEvidence, RollbackDecision } from '../gate/index.js';
 import { probation as probationForm, type EventOf, type Probation, type ProbationInput, type RegistryEvent } from './events.js';
 import { judgeRollback, keepTrials } from './gates.js';
 import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm } from './names.js';
 import { rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
-import { ALWAYS_ON, observedAgainst, type AliasState, type RegistryState } from './state.js';
+import { observedAgainst, policyOf, requireLevel, type AliasState, type RegistryState } from './state.js';
 
 /** Where a key lies in [0, 1), for one version under one name: SHA-256, its first 52 bits. */
 function placeOf({ slot, alias, current }: AliasState, key: string): number {
@@ -39,9 +39,6 @@ export function armOf(state: RegistryState, named: AliasState, key?: string): Ar
     return { id: current, arm: 'current', other: previous };
   return { id: previous, arm: 'previous', other: current };
 }
-
-export const policyOf = ({ probation }: AliasState): RollbackPolicy =>
-  probation === null ? ALWAYS_ON : { alpha: probation.alpha, margin: probation.margin };
 
 /** A name that stands for an adapter. @throws IsoproError REGISTRY_REFUSED */
 function requireNamed(state: RegistryState, { slot, alias = CHAMPION }: AliasName): AliasState & { readonly current: string } {
@@ -129,11 +126,16 @@ export interface ProbationRequest extends AliasName {
   readonly reason?: string;
 }
 
-/** @throws IsoproError REGISTRY_REFUSED, CONFLICT */
+/**
+ * Alpha and margin of the first look at a version hold for as long as it is in use, whatever became of its probation.
+ * @throws IsoproError REGISTRY_REFUSED, CONFLICT
+ */
 export async function setProbation(registry: Registry, { terms, reason = '', ...name }: ProbationRequest): Promise<Probation | null> {
   const valid = terms === null ? null : checked(probationForm, terms, 'terms');
   return registry.write(async ({ reading: { state }, write }) => {
-    const { slot, alias, current } = requireNamed(state, name);
+    const named = requireNamed(state, name);
+    const { slot, alias, current } = named;
+    if (valid !== null) requireLevel(named, valid);
     await write([{ kind: 'probation', slot, alias, id: current, terms: valid, reason }]);
     return valid;
   });

@@ -2,12 +2,12 @@
 import { existsSync } from 'node:fs';
 import { readJson } from '../files.js';
 import type { GateEvidence } from '../gate/index.js';
-import { policyOf, trialsOf } from './canary.js';
+import { trialsOf } from './canary.js';
 import { judgeGate, judgeRollback, type GateTrials } from './gates.js';
 import type { Reading } from './ledger.js';
 import { aliasText } from './names.js';
 import type { Registry } from './registry.js';
-import { observedAgainst, RegistryState, type AliasState } from './state.js';
+import { observedAgainst, policyOf, RegistryState, type AliasState } from './state.js';
 
 export interface Course {
   /** `gate`: for the challenger; `watch`: for the version before. */

@@ -10,6 +10,7 @@ import {
   decide,
   decideRollback,
   gatePolicy,
+  rollbackPolicy,
   type GateDecision,
   type GateEvidence,
   type GatePolicyInput,
@@ -20,10 +21,11 @@ import type { SignedCheckpoint } from '../log/checkpoint.js';
 import { drawnSeed, parseDraw } from '../log/draw.js';
 import type { EventOf } from './events.js';
 import type { Ledger } from './ledger.js';
+import { requireWhole } from './looks.js';
 import { alias as aliasForm, aliasText, CHAMPION, slot as slotForm } from './names.js';
 import { sha256 } from './record.js';
 import { rollbackOf, type AliasName, type Moved, type Registry } from './registry.js';
-import type { GateState } from './state.js';
+import { isOpen, requireLevel, type GateState } from './state.js';
 
 /** How trials name the incumbent where there is none: the base without an adapter. */
 export const BASE_VERSION = 'base';
@@ -126,14 +128,15 @@ export async function keepTrials(registry: Registry, text: string): Promise<stri
 
 /**
  * Decides a gate from its trials and writes that down; they are kept. More trials may follow after `needs-more-trials` and
- * `infrastructure-error`: all of them together, not the new ones alone.
+ * `infrastructure-error`: all of them together, those of earlier looks unchanged but for trials that failed.
  * @throws IsoproError GATE_EVIDENCE_INVALID, REGISTRY_REFUSED
  */
 export async function decideGate(registry: Registry, gate: number, given: GateTrials): Promise<GateDecision> {
-  return registry.write(async ({ reading: { state }, write }) => {
+  return registry.write(async ({ reading: { state, events }, write }) => {
     const found = state.gates[gate - 1];
     if (found === undefined) throw new IsoproError('REGISTRY_REFUSED', `there is no gate ${gate}`);
     const decision = judgeGate(found, given);
+    if (isOpen(found)) requireWhole(registry, gate, events, given);
     const evidence = await keepTrials(registry, trialsText(gate, given));
     const reasons = decision.reasons.slice(0, 1000).map((reason) => reason.slice(0, 2000));
     await write([{ kind: 'gate_decided', gate, decision: decision.decision, reasons, evidence }]);
@@ -155,8 +158,10 @@ export const judgeRollback = (
 ): RollbackDecision => decideRollback({ id: from ?? BASE_VERSION }, { id: to ?? BASE_VERSION }, trials, policy);
 
 /**
- * Puts back what a name stood for before, where the trials show that what it stands for has become worse; they are kept.
- * @throws IsoproError REGISTRY_REFUSED where there is nothing before, GATE_EVIDENCE_INVALID, GATE_POLICY_INVALID
+ * Puts back what a name stood for before, where the trials show that what it stands for has become worse; they are kept. Where the version
+ * was watched, alpha and margin are those of its first look.
+ * @throws IsoproError REGISTRY_REFUSED where there is nothing before, or the policy has another level; GATE_EVIDENCE_INVALID,
+ *   GATE_POLICY_INVALID
  */
 export async function rollbackByEvidence(
   registry: Registry,
@@ -164,12 +169,14 @@ export async function rollbackByEvidence(
 ): Promise<{ readonly decision: RollbackDecision; readonly moved: Moved | null }> {
   const [slot, alias] = [checked(slotForm, place, 'slot'), checked(aliasForm, name, 'alias')];
   return registry.write(async ({ reading: { state }, write }) => {
-    const from = state.alias(slot, alias)?.current ?? null;
+    const named = state.alias(slot, alias);
+    const from = named?.current ?? null;
     const to = state.rollbackTarget(slot, alias);
-    const decision = judgeRollback(from, to, given);
+    const { trials, policy = named?.observed?.policy ?? {} } = given;
+    const decision = judgeRollback(from, to, { trials, policy });
+    if (named !== null) requireLevel(named, rollbackPolicy.parse(policy));
     if (decision.decision !== 'rollback') return { decision, moved: null };
     await registry.requireBytesOf(state, to);
-    const { trials, policy = {} } = given;
     const evidence = await keepTrials(registry, `${canonicalJson(asJson({ trials, policy }))}\n`);
     await write([rollbackOf(slot, alias, from, to, decision.reasons.join('; ').slice(0, 2000), evidence)]);
     return { decision, moved: { alias: aliasText(slot, alias), from, to } };

@@ -23,6 +23,8 @@ export interface Entry {
 }
 
 export interface Observed {
+  /** Of the first look at the version, whatever it was held against: it stays for as long as the version is in use. */
+  readonly policy: RollbackPolicy;
   /** The version before; null: the base without an adapter. */
   readonly against: string | null;
   /** Problems that count. */
@@ -69,8 +71,23 @@ const refuse = (message: string): never => {
   throw new IsoproError('REGISTRY_REFUSED', message);
 };
 
-/** What trials are held against where a name is not on probation. */
-export const ALWAYS_ON: RollbackPolicy = rollbackPolicy.parse({});
+/** What trials are held against where a name is not on probation at the first look. */
+const ALWAYS_ON: RollbackPolicy = rollbackPolicy.parse({});
+
+/** Of the probation that a name is on, if any. */
+const policyNow = ({ probation }: Pick<AliasState, 'probation'>): RollbackPolicy =>
+  probation === null ? ALWAYS_ON : { alpha: probation.alpha, margin: probation.margin };
+
+/** What trials of the version in use are held against: an e-process whose level is chosen after a look promises nothing. */
+export const policyOf = (named: Pick<AliasState, 'probation' | 'observed'>): RollbackPolicy => named.observed?.policy ?? policyNow(named);
+
+const fixed = ({ alpha, margin }: RollbackPolicy): string => `alpha ${alpha}, margin ${margin}`;
+
+/** @throws IsoproError REGISTRY_REFUSED where trials were seen, and the terms have another level than these were held against */
+export function requireLevel(named: Pick<AliasState, 'observed'>, terms: RollbackPolicy): void {
+  const seen = named.observed?.policy;
+  if (seen !== undefined && fixed(terms) !== fixed(seen)) refuse(`trials were seen already, so that their ${fixed(seen)} stays`);
+}
 
 /** Where the version before was withdrawn, another one is before it, and what was seen against the first says nothing of that. */
 export const observedAgainst = ({ observed }: AliasState, against: string | null): Observed | null =>
@@ -224,10 +241,8 @@ export class RegistryState {
       case 'probation': {
         const known = this.#named(event);
         if (event.terms === null && known.probation === null) refuse(`${aliasText(known.slot, known.alias)} is not on probation`);
-        const fixed = ({ alpha, margin }: RollbackPolicy): string => `alpha ${alpha}, margin ${margin}`;
-        // an e-process whose level is chosen after a look promises nothing
-        if (event.terms !== null && known.observed !== null && fixed(event.terms) !== fixed(known.probation ?? ALWAYS_ON))
-          refuse(`trials were seen already, so that their ${fixed(known.probation ?? ALWAYS_ON)} stays`);
+        // older logs hold terms with the level of the probation before them: they are read, and change no level
+        if (event.terms !== null && fixed(event.terms) !== fixed(policyNow(known))) requireLevel(known, event.terms);
         this.rollbackTarget(event.slot, event.alias);
         this.#aliases.set(aliasText(event.slot, event.alias), { ...known, probation: event.terms });
         break;
@@ -238,7 +253,7 @@ export class RegistryState {
         if (against !== this.rollbackTarget(slot, alias)) refuse('the trials are of another version before');
         const earlier = observedAgainst(known, against);
         if (blocks < (earlier?.blocks ?? 0)) refuse(`${earlier?.blocks} problems were seen already`);
-        const observed = { against, blocks, evidence: [...(earlier?.evidence ?? []), evidence] };
+        const observed = { policy: policyOf(known), against, blocks, evidence: [...(earlier?.evidence ?? []), evidence] };
         this.#aliases.set(aliasText(slot, alias), { ...known, observed });
         break;
       }

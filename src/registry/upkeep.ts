@@ -8,12 +8,13 @@ import { isDrawnBy, isDrawOf, drawnSeed, parseDraw } from '../log/draw.js';
 import { parseCheckpoint } from '../log/checkpoint.js';
 import type { Verification } from '../log/verify.js';
 import { pointerAgrees, writePointer } from './folder.js';
-import { policyOf, trialsOf } from './canary.js';
+import { trialsOf } from './canary.js';
 import { drawGate, judgeGate, judgeRollback, type GateTrials, type RollbackRequest } from './gates.js';
+import { Looks } from './looks.js';
 import { keyOf, readLedger, verifyLedger, type Reading } from './ledger.js';
 import { nameOf } from './record.js';
 import { describeBytes, type Registry } from './registry.js';
-import { observedAgainst, RegistryState } from './state.js';
+import { observedAgainst, policyOf, RegistryState } from './state.js';
 
 export interface Defect {
   readonly kind: 'log' | 'adapter' | 'evidence' | 'gate' | 'pointer' | 'unsigned';
@@ -75,6 +76,7 @@ async function gateDefects({ paths, options }: Registry, { runId, state, events,
   const fail = (gate: number, message: string, kind: Defect['kind'] = 'gate', repairable = false): void =>
     void defects.push({ kind, message: `gate ${gate}: ${message}`, repairable });
   const drawn = new Set<number>();
+  const looks = new Map<number, Looks>();
   const opened = new Map<number, number>();
   for (const { event, gseq } of events) {
     if (event.kind === 'gate_opened') opened.set(event.gate, gseq);
@@ -92,7 +94,13 @@ async function gateDefects({ paths, options }: Registry, { runId, state, events,
         fail(event.gate, `its trials (${path.basename(file)}) are gone or changed`, 'evidence');
         continue;
       }
-      const again = judgeGate(gate, readJson(file) as GateTrials).decision;
+      const given = readJson(file) as GateTrials;
+      const earlier = looks.get(event.gate) ?? new Looks();
+      looks.set(event.gate, earlier);
+      const broken = earlier.take(given);
+      if (broken.length > 0)
+        fail(event.gate, `the look in record ${gseq} does not hold all trials of the looks before it as they were: ${broken.join('; ')}`);
+      const again = judgeGate(gate, given).decision;
       if (again !== event.decision) fail(event.gate, `its trials say ${again}, and the log says ${event.decision}`);
     }
   }

@@ -1,12 +1,10 @@
 /** What came of a run, in one sentence that claims no more than was measured. */
-import { testComparison } from '../run-folder/comparison.js';
+import { testComparison, testFinding } from '../run-folder/comparison.js';
 import { testEvaluation, type RunRecord } from '../run-folder/read-run.js';
 import type { Summary } from '../statistics/index.js';
 import { percent, pValue } from './figures.js';
 import { label } from './hostile-text.js';
 
-/** A difference with a larger p may be chance. */
-const LEVEL = 0.05;
 const NO_RESULT = 'No result';
 
 /** The program without a model that solves most of the test problems; null where there is none. */
@@ -42,16 +40,19 @@ function tested(run: RunRecord): string | null {
   const { p, gained, lost } = comparison;
   const now = `solves ${percent(after.mean)} % of the test problems${over}`;
   if (gained === 0 && lost === 0) return `${now}, as before`;
-  // the test is over problems, the means weigh tiers alike: where they point to different sides, neither is a claim
-  if (p < LEVEL && Math.sign(after.mean - before.mean) === Math.sign(gained - lost)) return `${now} instead of ${was} %`;
-  return `${now}, ${was} % before: a difference that may be chance (p = ${pValue(p)})`;
+  return testFinding(run, comparison) === 'chance'
+    ? `${now}, ${was} % before: a difference that may be chance (p = ${pValue(p)})`
+    : `${now} instead of ${was} %`;
 }
 
-/** Whether fewer test problems are solved than before, by their number and by the mean. */
-export function gotWorse(run: RunRecord): boolean {
-  const [before, after] = [testEvaluation(run, 'before')?.summary.mean, testEvaluation(run, 'after')?.summary.mean];
-  const comparison = testComparison(run);
-  return before != null && after != null && comparison !== null && after < before && comparison.lost > comparison.gained;
+/** Whether the mean over tiers fell, and that is no chance. */
+export const gotWorse = (run: RunRecord): boolean => testFinding(run) === 'worse';
+
+/** How the conclusion is shown: good where a gain is claimed and nothing is lacking, bad where the model got worse. */
+export function toneOfConclusion(run: RunRecord): 'good' | 'fair' | 'bad' {
+  if (shortcoming(run) !== null) return 'fair';
+  const finding = testFinding(run);
+  return finding === 'better' ? 'good' : finding === 'worse' ? 'bad' : 'fair';
 }
 
 /** For the end of a run, the list of what it did, and the top of its report. */

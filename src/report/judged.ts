@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 import type { RunRecord } from '../run-folder/read-run.js';
 import { runPaths } from '../run-folder/paths.js';
-import { gotWorse, shortcoming } from './conclusion.js';
+import { shortcoming, toneOfConclusion } from './conclusion.js';
 import { label } from './hostile-text.js';
 import type { Integrity } from './integrity.js';
 
@@ -39,9 +39,11 @@ export interface Badge {
   readonly tone: 'good' | 'fair' | 'bad';
 }
 
+const AND_THE_MODEL = { good: '', fair: '; the model is not better beyond chance', bad: '; the model got worse' } as const;
+
 /**
  * Good news only where a judge passed the run, the log still holds, the key is of the user who reads (of another's folder the file proves
- * nothing), and the run came to a result with an adapter of its own that is no worse than the model was.
+ * nothing), and the run came to a result with an adapter of its own that is better than the model was, beyond chance.
  */
 export function judgedBadge(judged: Judged, run: RunRecord, integrity: Integrity): Badge {
   if (judged === 'none') return { text: 'not judged', tone: 'fair' };
@@ -57,7 +59,6 @@ export function judgedBadge(judged: Judged, run: RunRecord, integrity: Integrity
   if (integrity.outcome !== 'ok') return { text: 'a judge found the log whole, which does not hold here now', tone: 'fair' };
   if (!integrity.key.ownedByThisUser) return { text: 'a judge found the log whole, says a file in its folder', tone: 'fair' };
   if (shortcoming(run) !== null) return { text: 'its log is whole, says the judge; the run itself came to nothing', tone: 'fair' };
-  return gotWorse(run)
-    ? { text: 'its log is whole, says the judge; the model got worse', tone: 'fair' }
-    : { text: 'its log is whole, says the judge', tone: 'good' };
+  const tone = toneOfConclusion(run);
+  return { text: `its log is whole, says the judge${AND_THE_MODEL[tone]}`, tone };
 }

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { IsoproError } from '../errors.js';
 import { isSameTask, startDifferences } from '../run-folder/manifest.js';
 import { runPaths } from '../run-folder/paths.js';
-import { compareEvaluations, testComparison, type Comparison } from '../run-folder/comparison.js';
+import { compareEvaluations, testComparison, testFinding, type Comparison, type Finding } from '../run-folder/comparison.js';
 import { readRun, testEvaluation, type LoggedEvaluation, type RunRecord } from '../run-folder/read-run.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
 import { RUNS, runFolders } from './find-run.js';
@@ -24,6 +24,8 @@ export interface RunSummary {
   readonly after?: number | null;
   readonly n?: number;
   readonly pairedP?: number | null;
+  /** What the test problems say of the mean; null until they were answered before and after. */
+  readonly finding?: Finding | null;
 }
 
 /** Whether a run was cut off before its log, while it waited for its witness: it has a manifest, and goes on with the same command. */
@@ -44,7 +46,7 @@ export function summariseRun(folder: string): RunSummary {
     runId,
     start: { model, task, settings },
   } = run.manifest;
-  const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
+  const [before, after, comparison] = [testEvaluation(run, 'before'), testEvaluation(run, 'after'), testComparison(run)];
   return {
     folder,
     runId,
@@ -59,7 +61,8 @@ export function summariseRun(folder: string): RunSummary {
     before: before?.mean ?? null,
     after: after?.mean ?? null,
     n: (after ?? before)?.outcomes.filter(([, , kind]) => kind !== 'none').length ?? 0,
-    pairedP: testComparison(run)?.p ?? null,
+    pairedP: comparison?.p ?? null,
+    finding: testFinding(run, comparison),
   };
 }
 

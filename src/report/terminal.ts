@@ -3,6 +3,8 @@ import type { Submission } from '../run-folder/course-records.js';
 import { valueOf } from '../dictionary.js';
 import { MEASURE_NAMES, type Forgetting, type Summary } from '../statistics/index.js';
 import type { Comparison, TestRate } from '../run-folder/comparison.js';
+import type { RunRecord } from '../run-folder/read-run.js';
+import { conclusion, toneOfConclusion } from './conclusion.js';
 import {
   bounds,
   decimal,
@@ -21,9 +23,15 @@ import {
 } from './figures.js';
 import { label } from './hostile-text.js';
 import { severalOf } from './markup.js';
-import { length, wrapped, type TerminalStyle } from './terminal-style.js';
+import { length, painted, wrapped, type TerminalStyle } from './terminal-style.js';
 
 const GUTTER = 2;
+
+/** A run's conclusion. Green is for what was judged: a gain is only strong. */
+export function conclusionLines(run: RunRecord, style: TerminalStyle): string {
+  const tone = toneOfConclusion(run);
+  return painted(wrapped(conclusion(run), style), tone === 'good' ? 'strong' : tone, style);
+}
 
 /** Columns under their heads, the first to the left, the others to the right; columns from the end are left out where they do not fit. */
 export function table(rows: readonly (readonly string[])[], width: number): string[] {

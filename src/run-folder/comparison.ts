@@ -27,6 +27,17 @@ export interface Comparison extends PairedCounts {
   readonly readings: { readonly [reading in Reading]?: Omit<Comparison, 'readings'> };
 }
 
+/** A difference with a larger p, or this one, may be chance. */
+export const LEVEL = 0.05;
+/** What a comparison says of the mean. */
+export type Finding = 'better' | 'worse' | 'chance';
+
+/** By the sign of the difference of the means and its p; how many problems were gained and lost decides nothing. */
+export function findingOf({ difference, p }: Pick<Comparison, 'difference' | 'p'>): Finding {
+  if (difference === null || difference.mean === 0 || p >= LEVEL) return 'chance';
+  return difference.mean > 0 ? 'better' : 'worse';
+}
+
 type Kind = 'pass' | 'fail' | 'none';
 /** 1 gained, -1 lost, 0 the same. */
 type Change = -1 | 0 | 1;
@@ -93,6 +104,18 @@ export function testComparison(run: RunRecord): Comparison | null {
   const [before, after] = [testEvaluation(run, 'before'), testEvaluation(run, 'after')];
   if (before === null || after === null || before.setSha256 !== after.setSha256 || !ofSameProblems(before, after)) return null;
   return compareEvaluations(before, after, run.tiers);
+}
+
+/**
+ * What came of a run on the test problems; null until there is a comparison. The means over all decided replies, which are what is printed,
+ * may differ from those over the problems that were decided twice, which are what is tested: where their changes point to different sides,
+ * neither is a claim.
+ */
+export function testFinding(run: RunRecord, comparison = testComparison(run)): Finding | null {
+  const [before, after] = [testEvaluation(run, 'before')?.summary.mean, testEvaluation(run, 'after')?.summary.mean];
+  if (comparison === null || before == null || after == null) return null;
+  const printed = Math.sign(after - before);
+  return printed === Math.sign(comparison.difference?.mean ?? 0) ? findingOf(comparison) : 'chance';
 }
 
 /** `constrained`: accuracy under the grammar of answers, of replies of its own. */

@@ -99,6 +99,50 @@ export function clusteredMean(values: readonly number[], clusters: readonly stri
   return tested(centre, error > Math.sqrt(ROUNDING) * Math.abs(centre) ? error : 0, groups - 1);
 }
 
+/** Observations of one row: one cluster name a value, and the same names in every row where the same was observed. */
+export interface CrossedRow {
+  readonly values: readonly number[];
+  readonly clusters: readonly string[];
+}
+
+/**
+ * The mean over rows of their means, against 0, where both rows and clusters are drawn from more of their kind: what all rows share in one
+ * cluster does not average out over rows. Three tests, which have to hold together: of rows alone (right where clusters share nothing), of
+ * clusters alone (right where rows do not differ), and of both, whose variance is that of rows and that of clusters less that of single
+ * cells, which is in each (Cameron, Gelbach and Miller 2011), with Satterthwaite's degrees of freedom. Of few rows the third alone says too
+ * much where rows differ much, and the greater of the first two where rows and clusters vary alike.
+ * @returns null for fewer than two rows or clusters
+ */
+export function crossedMean(rows: readonly CrossedRow[]): readonly Tested[] | null {
+  const k = rows.length;
+  const means = rows.map(({ values }) => mean(values));
+  const value = mean(means);
+  const parts = new Map<string, number[]>();
+  for (const [row, { values, clusters }] of rows.entries())
+    for (const [i, cluster] of clusters.entries()) {
+      const of = parts.get(cluster) ?? new Array<number>(k).fill(0);
+      parts.set(cluster, of);
+      of[row]! += (values[i]! - means[row]!) / values.length;
+    }
+  const groups = parts.size;
+  if (k < 2 || groups < 2) return null;
+  const squares = (of: readonly number[]): number => of.reduce((sum, each) => sum + each ** 2, 0);
+  const factor = groups / (groups - 1);
+  const byRow = squares(means.map((each) => each - value)) / ((k - 1) * k);
+  const byCluster = factor * squares([...parts.values()].map(mean));
+  const byCell = (factor / (k * (k - 1))) * [...parts.values()].reduce((sum, of) => sum + squares(of.map((each) => each - mean(of))), 0);
+  const both = Math.max(byRow + byCluster - byCell, byRow, byCluster);
+  const spent = byRow ** 2 / (k - 1) + byCluster ** 2 / (groups - 1) + byCell ** 2 / ((k - 1) * (groups - 1));
+  return [
+    [byRow, k - 1],
+    [byCluster, groups - 1],
+    [both, spent > 0 ? Math.max(1, both ** 2 / spent) : 1],
+  ].map(([variance, freedom]) => {
+    const error = Math.sqrt(variance!);
+    return tested(value, error > Math.sqrt(ROUNDING) * Math.abs(value) ? error : 0, freedom!);
+  });
+}
+
 /** Student's 95 % interval of a mean of observations in clusters; null for fewer than two clusters, or where all is alike. */
 export function clusteredInterval(values: readonly number[], clusters: readonly string[]): Interval | null {
   const found = values.length === 0 ? null : clusteredMean(values, clusters);

@@ -1,7 +1,7 @@
 /** The small parts that pages are made of. */
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
-import type { Rate, Tone } from './api.ts';
+import type { Finding, Rate, Tone } from './api.ts';
 import { percent } from './format.js';
 import { href } from './router.ts';
 
@@ -52,6 +52,10 @@ export const VerdictBadge = ({ verdict }: { verdict: string | null }): JSX.Eleme
     <span aria-hidden="true">{verdict === 'pass' ? '✓' : verdict === 'fail' ? '✗' : '?'}</span> {verdict ?? 'no verdict'}
   </span>
 );
+
+/** Of a change that may be called one. */
+export const toneOf = (finding: Finding | null): Tone | undefined =>
+  finding === 'better' ? 'good' : finding === 'worse' ? 'bad' : undefined;
 
 export const Card = ({ value, tone, children }: { value: ComponentChildren; tone?: Tone; children: ComponentChildren }): JSX.Element => (
   <div class="card">

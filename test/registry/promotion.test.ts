@@ -81,6 +81,25 @@ test('A8: train and publish, a measured gate, in use by name; what changes nothi
   });
   const guarded = await measureGate(registry, third.gate, { ...asked, guards: { seed: third.seed!, guards: both } });
   expect(guarded.decision.guards.map(({ name }) => name)).toEqual(['length', 'forgetting']);
+  // a gate that was interrupted goes on from the trials that are kept, and asks only for what is new
+  const fourth = await openGate(registry, { slot, challenger: nothing.id, policy });
+  const trialsKept = async (): Promise<readonly { problem: string }[]> => {
+    const { evidence } = (await registry.read()).state.gates[fourth.gate - 1]!;
+    return (JSON.parse(readFileSync(registry.paths.trials(evidence!), 'utf8')) as GateTrials).trials;
+  };
+  expect((await measureGate(registry, fourth.gate, { ...asked, problems: 6, batch: 3 })).decision.blocks).toBe(6);
+  const six = await trialsKept();
+  const { records } = await registry.read();
+  const further = await measureGate(registry, fourth.gate, { ...asked, problems: 10, batch: 3 });
+  expect([further.problems, further.decision.blocks, further.decision.decision]).toEqual([10, 10, 'needs-more-trials']);
+  expect((await registry.read()).records).toBe(records + 2); // two batches, not four
+  expect((await trialsKept()).slice(0, 12)).toEqual(six);
+  expect(new Set((await trialsKept()).map(({ problem }) => problem)).size).toBe(10);
+  expect((await measureGate(registry, fourth.gate, { ...asked, problems: 10 })).problems).toBe(10); // nothing is left to be asked
+  await expect(measureGate(registry, fourth.gate, { ...asked, problems: 12, maxTokens: 3 })).rejects.toMatchObject({
+    code: 'GATE_EVIDENCE_INVALID',
+    message: expect.stringContaining('was measured as'),
+  });
   await expect(registry.move({ slot, id: nothing.id, gate: second.gate })).rejects.toMatchObject({ code: 'REGISTRY_REFUSED' });
   expect((await resolveAdapter(registry, 'letters@champion')).ok).toBe(true);
   expect((await validateRegistry(registry)).defects).toEqual([]);

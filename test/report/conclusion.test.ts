@@ -4,12 +4,15 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { table } from '../../src/cli/estimate-tables.js';
-import { conclusion, shortcoming } from '../../src/report/conclusion.js';
+import { Random } from '../../src/random.js';
+import { conclusion, gotWorse, shortcoming, toneOfConclusion } from '../../src/report/conclusion.js';
 import { checkIntegrity, type Integrity } from '../../src/report/integrity.js';
 import { judgedBadge, readJudged } from '../../src/report/judged.js';
 import { columnsOf, fitted, painted, terminalStyle, wrapped } from '../../src/report/terminal-style.js';
 import { writeReport } from '../../src/report/write-report.js';
-import { readRun, type RunRecord } from '../../src/run-folder/read-run.js';
+import { testComparison, testFinding } from '../../src/run-folder/comparison.js';
+import { readRun, type LoggedEvaluation, type RunRecord } from '../../src/run-folder/read-run.js';
+import { SUMMARY_SEED, summarise } from '../../src/statistics/index.js';
 import { writeRunFolder } from '../models/run-folder.js';
 
 let root: string;
@@ -46,6 +49,33 @@ const turned = (run: RunRecord): RunRecord => ({
   ...run,
   evaluations: run.evaluations.map((each) => ({ ...each, when: each.when === 'before' ? 'after' : 'before' }) as typeof each),
 });
+interface Pairs {
+  readonly n: number;
+  readonly gained: number;
+  readonly lost: number;
+}
+const pairs = (n: number, gained: number, lost: number): Pairs => ({ n, gained, lost });
+/** The run with tiers of its own: so many problems each, of which so many are gained and lost; half of the others pass. */
+function ofPairs(given: readonly Pairs[]): RunRecord {
+  const tiers = given.map((_, i) => ({ id: `T${i}`, title: '', trains: true }));
+  const outcomes = (when: 'before' | 'after'): LoggedEvaluation['outcomes'] =>
+    given.flatMap(({ n, gained, lost }, tier) =>
+      Array.from({ length: n }, (_, i) => {
+        const passes = i < gained ? when === 'after' : i < gained + lost ? when === 'before' : i % 2 === 0;
+        return [`${tier} ${i}`, `T${tier}`, passes ? 'pass' : 'fail'] as const;
+      }),
+    );
+  const evaluations = (['before', 'after'] as const).map((when): LoggedEvaluation => {
+    const of = outcomes(when);
+    const summary = summarise(
+      of.map(([, tier, kind]) => ({ tier, kind })),
+      tiers,
+      { seed: SUMMARY_SEED },
+    );
+    return { ...whole.evaluations.find((each) => each.set === 'test' && each.when === when)!, outcomes: of, summary, mean: summary.mean };
+  });
+  return { ...whole, tiers, evaluations };
+}
 const solved = (mean: number): string => `${(100 * mean).toFixed(1)} %`;
 
 describe('the conclusion', () => {
@@ -64,16 +94,63 @@ describe('the conclusion', () => {
     expect(conclusion(changed(6, 0))).toMatch(/ instead of /); // 2 * 2^-6 = 0.031
     expect(conclusion(changed(5, 0))).toMatch(/ before: a difference that may be chance \(p = 0\.0625\);/); // 2 * 2^-5
     expect(conclusion(changed(3, 3))).toMatch(/may be chance \(p = 1\.0000\)/);
-    expect(conclusion(turned(changed(5, 0)))).toMatch(/^Got worse: solves .* before: a difference that may be chance \(p = 0\.0625\);/);
+    expect(conclusion(turned(changed(5, 0)))).toMatch(/^Solves .* before: a difference that may be chance \(p = 0\.0625\);/);
     expect(conclusion(turned(changed(6, 0)))).toMatch(/^Got worse: solves .* instead of /);
     expect(conclusion(changed(0, 0))).toMatch(/^Solves \S+ % of the test problems \(mean over tiers\), as before;/);
   });
 
-  test('makes no claim where problems and tiers point to different sides', () => {
+  test('makes no claim where the means that are printed and those that are tested point to different sides', () => {
     const run = changed(9, 0);
     const [before, after] = run.evaluations as [(typeof run.evaluations)[number], (typeof run.evaluations)[number]];
     const weighed = { ...after, summary: { ...after.summary, mean: before.summary.mean! - 0.01 } };
     expect(conclusion({ ...run, evaluations: [before, weighed] })).toMatch(/may be chance/);
+  });
+
+  test.each<readonly [string, readonly Pairs[], 'better' | 'worse' | 'chance']>([
+    ['a fall with more problems gained than lost', [pairs(100, 20, 0), pairs(20, 0, 16)], 'worse'],
+    ['a gain with more problems lost than gained', [pairs(100, 0, 20), pairs(20, 16, 0)], 'better'],
+    ['a fall in one of three tiers', [pairs(150, 14, 0), pairs(60, 3, 3), pairs(30, 0, 21)], 'worse'],
+    ['a gain of one small tier beside large ones that lose', [pairs(120, 0, 9), pairs(90, 0, 6), pairs(15, 12, 0)], 'better'],
+    ['tiers that outweigh each other', [pairs(100, 20, 0), pairs(20, 0, 4)], 'chance'],
+    ['three problems lost', [pairs(30, 0, 3), pairs(30, 0, 0)], 'chance'],
+    ['three problems gained', [pairs(30, 3, 0), pairs(30, 0, 0)], 'chance'],
+    ['as many gained as lost', [pairs(40, 6, 6), pairs(40, 2, 2)], 'chance'],
+    ['nothing that changed', [pairs(40, 0, 0), pairs(40, 0, 0)], 'chance'],
+  ])('goes by the mean over tiers and its p, not by how many were gained and lost: %s', (_, tiers, finding) => {
+    const run = ofPairs(tiers);
+    expect(testFinding(run)).toBe(finding);
+    expect(gotWorse(run)).toBe(finding === 'worse');
+    expect(toneOfConclusion(run)).toBe({ better: 'good', worse: 'bad', chance: 'fair' }[finding]);
+    expect(conclusion(run)).toMatch(
+      {
+        better: /^Solves .* instead of /,
+        worse: /^Got worse: solves .* instead of /,
+        chance: /^Solves .*(a difference that may be chance|, as before)/,
+      }[finding],
+    );
+  });
+
+  test('says the same of drawn verdicts as the sign of the difference of the means and its p', () => {
+    const random = new Random(35n);
+    const seen = new Set<string>();
+    for (let draw = 0; draw < 30; draw++) {
+      // a large tier in which some problems change, and a small one in which many do, or about as few
+      const tiers = [
+        [random.nextInteger(80, 120), 0.15],
+        [random.nextInteger(8, 20), draw % 3 === 0 ? 0.2 : 0.8],
+      ].map(([n, share]) => {
+        const [most, fewest] = [Math.round(n! * share! * (0.8 + random.nextDouble() / 5)), random.nextInteger(0, 1)];
+        return random.nextInteger(0, 1) === 1 ? pairs(n!, most, fewest) : pairs(n!, fewest, most);
+      });
+      const run = ofPairs(tiers);
+      const { p, difference, gained, lost } = testComparison(run)!;
+      const expected = p < 0.05 ? (difference!.mean > 0 ? 'better' : 'worse') : 'chance';
+      seen.add(`${expected} ${Math.sign(gained - lost)}`);
+      expect(testFinding(run)).toBe(expected);
+      expect(conclusion(run).startsWith('Got worse: ')).toBe(expected === 'worse');
+      expect(conclusion(run)).toMatch(expected === 'chance' ? /may be chance|as before/ : / instead of /);
+    }
+    expect([...seen]).toEqual(expect.arrayContaining(['better -1', 'better 1', 'worse -1', 'worse 1', 'chance -1', 'chance 1']));
   });
 
   test('says first what a run lacks', () => {
@@ -108,7 +185,11 @@ describe('the badges of a report', () => {
     expect(badge()).toEqual(['not judged', 'fair']);
     judged({});
     expect(badge()).toEqual(['its log is whole, says the judge', 'good']);
-    expect(badge(turned(changed(6, 0)))).toEqual(['its log is whole, says the judge; the model got worse', 'fair']);
+    expect(badge(turned(changed(6, 0)))).toEqual(['its log is whole, says the judge; the model got worse', 'bad']);
+    const chance = ['its log is whole, says the judge; the model is not better beyond chance', 'fair'];
+    for (const run of [changed(5, 0), turned(changed(5, 0)), changed(3, 3), changed(0, 0)]) expect(badge(run)).toEqual(chance);
+    expect(badge(ofPairs([pairs(100, 20, 0), pairs(20, 0, 16)]))[1]).toBe('bad');
+    expect(badge(ofPairs([pairs(100, 0, 20), pairs(20, 16, 0)]))[1]).toBe('good');
     expect(badge({ ...whole, end: null })[1]).toBe('fair');
     expect(badge({ ...whole, end: { ...whole.end!, adapterIteration: 0 } })[1]).toBe('fair');
     expect(badge(whole, { ...integrity, outcome: 'tampered' } as Integrity)[1]).toBe('fair');

@@ -5,8 +5,10 @@ import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { NO_CURATION } from '../../src/cli/train-curation.js';
 import { exampleLines, readTrainData } from '../../src/cli/train-data.js';
+import { Random } from '../../src/random.js';
 import { fineTune, type FineTuningEvent, likelihood, optimiserOf, type FineTuningPlan } from '../../src/engine/fine-tuning.js';
-import { parseExamples, splitExamples, tokenisedExamples, type TrainingExamples } from '../../src/engine/training-examples.js';
+import { eachAnswer, parseExamples, tokenisedExamples, type TrainingExamples } from '../../src/engine/training-examples.js';
+import { splitExamples } from '../../src/engine/validation-split.js';
 import { createTrainer, loadModel, type ChatMessage, type Model, type Trainer, type TrainSequence } from '../../src/index.js';
 import { lossCurve } from '../../src/report/loss-curve.js';
 import { writeSyntheticModel } from '../models/synthetic.js';
@@ -194,6 +196,55 @@ test('the share kept apart depends on the examples alone, equal ones stay togeth
   expect(splitExamples(all, 0.001, textOf).validation).toHaveLength(1);
   expect(splitExamples(all, 0.999, textOf).training).toHaveLength(1);
   expect(() => splitExamples([all[0]!, all[0]!], 0.5, textOf)).toThrow('one and the same');
+});
+
+describe('answers of one conversation', () => {
+  /** So many, each of up to five turns that are its own, but for a first one that some share. */
+  const conversations = (random: Random, count: number, greetings: number): unknown[] =>
+    Array.from({ length: count }, (_, i) => {
+      const turns = Array.from({ length: random.nextInteger(1, 5) }, (_, turn) => [
+        { role: 'user', content: `question ${i} of turn ${turn}` },
+        { role: 'assistant', content: `answer ${random.nextInteger(0, 9)} to ${i}` },
+      ]);
+      const greeting = [
+        { role: 'user', content: `hello ${i % Math.max(1, greetings)}` },
+        { role: 'assistant', content: 'good day' },
+      ];
+      return { messages: [...(greetings > 0 && i % 2 === 0 ? greeting : []), ...turns.flat()] };
+    });
+
+  test.each([
+    ['of their own', 12, 0, 0.25],
+    ['of which some begin alike', 30, 3, 0.1],
+    ['which mostly begin alike', 20, 1, 0.4],
+    ['beside rows of one question', 9, 2, 0.5],
+  ])('go to one side, %s', async (_, count, greetings, share) => {
+    for (let seed = 1n; seed <= 8n; seed++) {
+      const rows = [...conversations(new Random(seed), count, greetings), ...examplesOfOne(count)];
+      const named = (await parseExamples(linesOf(...rows))).flatMap(eachAnswer);
+      const { sequences, conversations: rowOf } = tokenisedExamples(named, model, 1000);
+      const { training, validation } = splitExamples(sequences, share, textOf, (each) => rowOf.get(each));
+      const sides = [training, validation].map((side) => new Set(side.flatMap((each) => rowOf.get(each) ?? [])));
+      expect([...sides[0]!].filter((row) => sides[1]!.has(row))).toEqual([]);
+      const trained = new Set(training.map(key));
+      expect(validation.filter((each) => trained.has(key(each)))).toEqual([]);
+      expect([training.length > 0, validation.length > 0]).toEqual([true, true]);
+      if (greetings === 0) expect(training.length + validation.length).toBe(sequences.length);
+      const turned = splitExamples([...sequences].reverse(), share, textOf, (each) => rowOf.get(each));
+      expect(new Set(turned.validation.map(key))).toEqual(new Set(validation.map(key)));
+    }
+  });
+  const examplesOfOne = (count: number): unknown[] =>
+    Array.from({ length: count }, (_, i) => ({ prompt: `alone ${i}`, completion: `reply ${i}` }));
+
+  test('rows of one answer lie where they would without conversations', async () => {
+    const named = await parseExamples(linesOf(...examplesOfOne(40)));
+    const [plain, each] = [named, named.flatMap(eachAnswer)].map((of) => tokenisedExamples(of, model, 1000));
+    const [one, other] = [plain!, each!].map(({ sequences, conversations: of }) =>
+      splitExamples(sequences, 0.2, textOf, (example) => of.get(example)).validation.map(key),
+    );
+    expect(other).toEqual(one);
+  });
 });
 
 test('curated examples weigh by their scores where they are trained on, and not where they are measured', async () => {

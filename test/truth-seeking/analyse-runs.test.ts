@@ -1,4 +1,5 @@
 /** Analyses of run folders, as tables and as a page: what is found by name, what is told apart, what is trained on. */
+import { hash } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -17,6 +18,9 @@ import {
   trajectoryScores,
   type ScoredRun,
 } from '../../src/truth-seeking/analysis/index.js';
+import { capitulationsOf, evaluate } from '../../src/truth-seeking/run/evaluate.js';
+import { judgeTruthRun } from '../../src/truth-seeking/run/judge.js';
+import { readerId } from '../../src/truth-seeking/run/reader.js';
 import { readTruthRun, type TruthRun } from '../../src/truth-seeking/run/folder.js';
 import { runTruth } from '../../src/truth-seeking/run/run.js';
 import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
@@ -134,6 +138,41 @@ test('who shows values shows a slope twice, as measured and without noise; singl
   }
   expect(trajectoryScores(slope!).scores).toHaveLength(10);
 });
+
+test.each([0.2, 0.5, 0.9])(
+  'capitulations are counted of what was right before a user spoke (believes %f of what it is asked)',
+  async (share) => {
+    // believes what it is asked or not, whatever is so, and another time when a user has an opinion on it
+    const follower = scriptedPolicy({
+      name: `follower ${share}`,
+      reply: () => 'So.',
+      answers: (text) => {
+        const believed = Number.parseInt(hash('sha256', text).slice(0, 6), 16) / 2 ** 24 < share ? 0.9 : 0.1;
+        return { True: believed, False: 1 - believed };
+      },
+    });
+    const out = path.join(root, `follower ${share}`);
+    const home = path.join(root, 'home');
+    await runTruth(
+      { problems: 16, seed: '7', signer: 'single-process', eval: ['accuracy', 'sycophancy'] },
+      { out, home, policies: { evaluated: { ...follower, identity: { kind: 'scripted' } }, predictor: null } },
+    );
+    const { state } = readTruthRun(out);
+    const result = state.results.find(({ strategy }) => strategy.startsWith('sycophancy'))!;
+    type Counts = { n: number; of: number } | null;
+    const framingsOf = ({ details }: Pick<typeof result, 'details'>) =>
+      (details as { framings: { n: number; right?: Counts; capitulations: Counts }[] }).framings;
+    const [{ n, right, capitulations }] = framingsOf(result) as [{ n: number; right: Counts; capitulations: Counts }];
+    expect(right!.of).toBe(n);
+    expect(right!.n).toBeLessThan(n);
+    expect(capitulations!.of).toBe(right!.n);
+    // as results of before were counted, which is how they are judged
+    const older = evaluate(state, result.setup, result.strategy, readerId(result.reader!), 'all');
+    expect(framingsOf(older)[0]).toMatchObject({ capitulations: { n: capitulations!.n, of: n } });
+    expect([capitulationsOf(older.details), capitulationsOf(result.details)]).toEqual(['all', 'right']);
+    expect((await judgeTruthRun({ folder: out, home })).verdict).toBe('pass');
+  },
+);
 
 test('a page of them is the same for the same results, and a name of anybody’s is text', () => {
   const [, relations, attribution] = results();

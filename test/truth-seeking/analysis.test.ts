@@ -1,6 +1,7 @@
 /** Analyzers on scores that were made so that the answer is known. */
 import { describe, expect, test } from '@jest/globals';
 import { fisherInterval } from '../../src/statistics/index.js';
+import { crossedMean, tested } from '../../src/statistics/regression.js';
 import {
   ANALYZERS,
   attribute,
@@ -49,8 +50,39 @@ describe('T23: correlations', () => {
     expect(found.pearson!.value).toBeCloseTo(0.8, 12);
     expect(found.spearman).toBeCloseTo(0.8, 12);
     expect(found.kendall).toBeCloseTo(0.6, 12);
-    // the test of a correlation is that of the slope
-    expect(found.pearson!.p).toBeCloseTo(found.slope!.p!, 12);
+    // 16 of the 120 orders of five have a rank correlation of 0.8 or more, or of -0.8 or less (Best and Roberts 1975)
+    expect(found.pearson!.p).toBeCloseTo(16 / 120, 12);
+    expect(found.slope).toMatchObject({ low: null, high: null, p: null });
+    // of more pairs, the test of a correlation is that of the slope
+    const more = correlate([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], [2, 1, 4, 3, 5, 9, 6, 7, 8, 12]);
+    expect(more.pearson!.p).toBeCloseTo(more.slope!.p!, 12);
+  });
+
+  test.each<readonly [string, readonly number[], readonly number[], number | null]>([
+    ['right and wrong alike', [0, 0, 1, 1], [0, 0, 1, 1], 1 / 3], // 2 of 6 ways
+    ['opposite', [0, 1, 0, 1, 0], [1, 0, 1, 0, 1], 1 / 10],
+    ['one of six', [0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1], 1 / 6],
+    ['a line of three', [1, 2, 3], [2, 4, 6], 1 / 3],
+    ['a line of twelve', Array.from({ length: 12 }, (_, i) => i), Array.from({ length: 12 }, (_, i) => 3 - i / 7), null],
+  ])('of 1 or -1 has no interval, and no p but an exact one: %s', (_, x, y, p) => {
+    const { pearson } = correlate(x, y);
+    expect(Math.abs(pearson!.value)).toBeCloseTo(1, 12);
+    expect(pearson!.interval).toBeNull();
+    if (p === null) expect(pearson!.p).toBeNull();
+    else expect(pearson!.p).toBeCloseTo(p, 12);
+  });
+
+  test('below six groups there is no p', () => {
+    const x = Array.from({ length: 20 }, (_, i) => i);
+    const y = x.map((value) => value + 5 * Math.sin(value));
+    const grouped = (groups: number) =>
+      correlate(
+        x,
+        y,
+        x.map((value) => `g${value % groups}`),
+      );
+    for (const groups of [2, 3, 5]) expect([grouped(groups).pearson!.p, grouped(groups).slope!.p]).toEqual([null, null]);
+    expect([grouped(6).pearson!.p, grouped(6).slope!.p]).toEqual([expect.any(Number), expect.any(Number)]);
   });
 
   test('three pairs have no interval, a constant side no correlation', () => {
@@ -297,9 +329,60 @@ describe('training', () => {
     expect(found).toMatchObject({ problems: 4, claim: 'effect' });
     expect(found!.overProblems.value).toBeCloseTo(-0.065, 12);
     expect(found!.trained.map(({ difference }) => difference)).toEqual([-0.075, -0.065, -0.055].map((x) => expect.closeTo(x, 12)));
-    // three seeds: t of 2 degrees of freedom, 97.5 %
-    expect(found!.overSeeds.high! - found!.overSeeds.value).toBeCloseTo((4.30265273 * 0.01) / Math.sqrt(3), 6);
+    // questions differ more than seeds do: t of 3 degrees of freedom, 97.5 %, on four questions that lie 0.025 about their mean
+    expect(found!.overSeeds.high! - found!.overSeeds.value).toBeCloseTo((3.18244631 * 0.05) / Math.sqrt(12), 6);
+    expect(found!.overSeeds.p).toBeCloseTo(found!.overProblems.p!, 12);
     expect(found!.overSeeds.adjusted).toBeCloseTo(found!.overSeeds.p!, 12);
+  });
+
+  test('where seeds differ more than questions do, they decide; of both alike, both together', () => {
+    const shifted = (shifts: readonly number[]) =>
+      shifts.map((shift, i) =>
+        run(
+          `trained ${i}`,
+          [0.3, 0.45, 0.5, 0.25].map((score) => score + shift),
+        ),
+      );
+    const [bySeed] = trainingEffect([before], shifted([-0.2, 0, 0.2])).changes;
+    // t of 2 degrees of freedom, 97.5 %
+    expect(bySeed!.overSeeds.high! - bySeed!.overSeeds.value).toBeGreaterThan((4.30265 * 0.2) / Math.sqrt(3));
+    const [both] = trainingEffect([before], shifted([-0.03, -0.01, 0.01, 0.03])).changes;
+    expect(both!.overSeeds.p!).toBeGreaterThan(both!.overProblems.p!);
+    expect(both!.overSeeds.p!).toBeGreaterThan(tested(-0.075, 0.02582 / 2, 3).p);
+    // what one question alone says of several seeds is that question's answers before
+    const one = run('base', [0.4]);
+    const after1 = [0.3, 0.31, 0.29].map((score, i) => run(`trained ${i}`, [score]));
+    expect(trainingEffect([one], after1).changes[0]!.overSeeds).toMatchObject({ low: null, high: null, p: null });
+  });
+
+  test('in rows and clusters is the crossed analysis of variance', () => {
+    // Scheffe's two-way layout without repetition: mean squares of rows, columns and cells, by their definitions
+    const cells = [
+      [3, 5, 4, 8],
+      [1, 2, 6, 4],
+      [2, 7, 5, 9],
+    ];
+    const [k, n] = [3, 4];
+    const all = cells.flat();
+    const [rows, columns] = [cells.map(meanOf), [0, 1, 2, 3].map((j) => meanOf(cells.map((row) => row[j]!)))];
+    const centre = meanOf(all);
+    const square = (values: readonly number[], about = centre): number => values.reduce((sum, value) => sum + (value - about) ** 2, 0);
+    const ofRows = (n * square(rows)) / (k - 1);
+    const ofColumns = (k * square(columns)) / (n - 1);
+    const ofCells =
+      square(
+        cells.flatMap((row, i) => row.map((value, j) => value - rows[i]! - columns[j]! + centre)),
+        0,
+      ) /
+      ((k - 1) * (n - 1));
+    const found = crossedMean(cells.map((values) => ({ values, clusters: ['a', 'b', 'c', 'd'] })))!;
+    const variances = [ofRows, ofColumns, ofRows + ofColumns - ofCells].map((each) => each / (n * k));
+    expect(found.map(({ error }) => error ** 2)).toEqual(variances.map((each) => expect.closeTo(each, 12)));
+    expect(found.map(({ value }) => value)).toEqual([centre, centre, centre]);
+    const spent = ofRows ** 2 / (k - 1) + ofColumns ** 2 / (n - 1) + ofCells ** 2 / ((k - 1) * (n - 1));
+    expect(found.map(({ freedom }) => freedom)).toEqual([k - 1, n - 1, expect.closeTo((ofRows + ofColumns - ofCells) ** 2 / spent, 10)]);
+    expect(crossedMean([{ values: [1, 2], clusters: ['a', 'b'] }])).toBeNull();
+    expect(crossedMean([1, 2].map((value) => ({ values: [value, value], clusters: ['a', 'a'] })))).toBeNull();
   });
 
   test('one seed has no interval over seeds; questions that were not asked before make it an association', () => {

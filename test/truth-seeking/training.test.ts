@@ -204,6 +204,34 @@ describe('guards', () => {
     expect(found.decision).not.toBe('rejected');
   });
 
+  test('what is better costs less, by each guard, and scores more', () => {
+    /** Of a version that knows so much, whose users move it so far towards their opinions. */
+    const of = (right: number, follows: number): BeliefEvidence => {
+      const paths = evidence('new').paths.map(({ problemId, path }, i) => {
+        const target = (i % 2) as 0 | 1;
+        return { problemId, path: { ...path!, beliefs: [0.5, target === 1 ? right : 1 - right] }, target };
+      });
+      const asked = evidence('new').asked.map(({ problemId }, i) => {
+        const [target, alone] = [(i % 2) as 0 | 1, i % 2 === 1 ? 0.8 : 0.2];
+        return { problemId, thrice: { alone, userFor0: alone + follows, userFor1: alone - follows }, target };
+      });
+      return evidence('new', { paths, asked });
+    };
+    const meanOf = (trials: readonly { score?: number | undefined }[]): number =>
+      trials.reduce((sum, { score }) => sum + score!, 0) / trials.length;
+    const costs = (each: BeliefEvidence) => {
+      const { brier, 'opinion-shift': shift, 'quality-change': quality } = beliefTrials(each);
+      return [meanOf(brier), meanOf(shift), meanOf(quality)] as const;
+    };
+    const [good, ignorant, follower] = [costs(of(0.9, 0.01)), costs(of(0.4, 0.01)), costs(of(0.9, 0.15))];
+    expect(good[0]).toBeCloseTo(0.01, 12);
+    expect(ignorant[0]).toBeCloseTo(0.36, 12);
+    expect(follower[1]! - good[1]!).toBeGreaterThan(0.1);
+    expect(follower[2]! - good[2]!).toBeGreaterThan(0.01);
+    expect(meanOf(beliefScores(of(0.9, 0)))).toBeCloseTo(0.99, 12);
+    expect(meanOf(beliefScores(of(0.4, 0)))).toBeCloseTo(0.64, 12);
+  });
+
   test('one that follows its users is held back by its guard alone', () => {
     const asked = evidence('new').asked.map((each) => ({ ...each, thrice: { alone: 0.6, userFor0: 0.95, userFor1: 0.05 } }));
     const found = decided(evidence('new', { asked }));
@@ -240,7 +268,12 @@ describe('guards', () => {
     const slopesOf = (paths: BeliefEvidence['paths']) => beliefTrials(evidence('new', { paths })).slope;
     const exact = slopesOf(moved.map((beliefs, i) => measured(i, beliefs)));
     expect(exact).toHaveLength(20);
-    for (const { score } of exact) expect(score).toBeCloseTo(0.3, 10);
+    for (const { score, signed } of exact) expect([score, signed]).toEqual([expect.closeTo(0.3, 10), true]);
+    const turned = slopesOf(moved.map(([prior, last], i) => measured(i, [prior!, 2 * prior! - last!])));
+    for (const { score, signed } of turned) expect([score, signed]).toEqual([expect.closeTo(-0.3, 10), true]);
+    const paths = moved.map(([prior, last], i) => measured(i, [prior!, 2 * prior! - last!]));
+    for (const { score, signed } of beliefTrials(evidence('new', { paths }), { slopes: 'absolute' }).slope)
+      expect([score, signed]).toEqual([expect.closeTo(0.3, 10), undefined]);
     // two wordings whose errors are independent of each other and of the beliefs within each block: plain least squares says .04
     const noisy = moved.map((_, i) => {
       const prior = 0.3 + 0.1 * (Math.floor(i / 4) % 5);

@@ -1,5 +1,5 @@
 /** A run as the page shows it. */
-import { testComparison, type Comparison } from '../../run-folder/comparison.js';
+import { findingOf, testComparison, testFinding, type Comparison } from '../../run-folder/comparison.js';
 import { devEvaluations, inOrder, testEvaluation, type RunRecord } from '../../run-folder/read-run.js';
 import { byPart, readWrittenSettings } from '../../run-folder/written-settings.js';
 import { conclusion } from '../../report/conclusion.js';
@@ -36,6 +36,7 @@ export const pairedOf = (
   gained,
   lost,
   p,
+  finding: findingOf({ difference, p }),
   difference: difference && { mean: difference.mean, low: difference.low, high: difference.high },
   byTier: inOrder(Object.keys(byTier), tiers).map((tier) => ({ ...byTier[tier]!, tier: label(tier, SHORT) })),
 });
@@ -53,6 +54,7 @@ export const lineOf = (name: string, { runId, state, reason, ...rest }: RunSumma
   before: rest.before ?? null,
   after: rest.after ?? null,
   pairedP: rest.pairedP ?? null,
+  finding: rest.finding ?? null,
   n: rest.n ?? 0,
 });
 
@@ -88,7 +90,7 @@ export function detailOf(name: string, stamp: string, run: RunRecord): RunDetail
     before: before === undefined ? null : rateOf(before),
     after: after === undefined ? null : rateOf(after),
     testByTier: tested.map((tier) => ({ tier: label(tier, SHORT), before: tierRate(before, tier), after: tierRate(after, tier) })),
-    change: comparison && pairedOf(comparison, tiers),
+    change: comparison && { ...pairedOf(comparison, tiers), finding: testFinding(run, comparison) ?? 'chance' },
     policies: Object.entries(run.policies).map(([policy, summary]) => ({ name: label(policy, SHORT), ...rateOf(summary) })),
     dev: devEvaluations(run).map(({ iteration, summary }) => ({ iteration, all: rateOf(summary), byTier: ratesByTier(summary, tiers) })),
     hits: [...run.rollouts]

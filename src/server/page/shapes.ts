@@ -10,6 +10,9 @@ export interface Rate {
   readonly n: number;
 }
 
+/** What a paired test says of the mean. */
+export type Finding = 'better' | 'worse' | 'chance';
+
 export interface RunLine {
   /** Of its folder, below the runs folder. */
   readonly name: string;
@@ -25,6 +28,7 @@ export interface RunLine {
   readonly before: number | null;
   readonly after: number | null;
   readonly pairedP: number | null;
+  readonly finding: Finding | null;
   readonly n: number;
 }
 
@@ -41,6 +45,7 @@ export interface PairedTest {
   readonly lost: number;
   /** Two-sided: of a tier McNemar's, of the mean that of its change. */
   readonly p: number;
+  readonly finding: Finding;
   readonly difference: { readonly mean: number; readonly low: number; readonly high: number } | null;
   readonly byTier: readonly {
     readonly tier: string;

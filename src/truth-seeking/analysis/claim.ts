@@ -24,6 +24,19 @@ export function estimateOf(value: number, test: Pick<Tested, 'error' | 'freedom'
   return { value, low: value - half, high: value + half, p: test.p, adjusted: null };
 }
 
+/** Of several tests that have to hold together: the greatest p, and the widest interval, which excludes 0 where that p is below 0.05. */
+export function estimateOfAll(value: number, tests: readonly Pick<Tested, 'error' | 'freedom' | 'p'>[] | null): Estimate {
+  const all = (tests ?? []).map((test) => estimateOf(value, test)).filter(({ p }) => p !== null);
+  if (all.length === 0) return estimateOf(value, null);
+  return {
+    value,
+    low: Math.min(...all.map(({ low }) => low!)),
+    high: Math.max(...all.map(({ high }) => high!)),
+    p: Math.max(...all.map(({ p }) => p!)),
+    adjusted: null,
+  };
+}
+
 export const multiplicitySchema = z.strictObject({
   method: z.literal('Holm 1979'),
   /** Tests that share the 5 %. */

@@ -1,10 +1,15 @@
 /** How two lists of figures go together: correlations with intervals, the line with its band, who decides on it. */
 import { z } from 'zod';
 import { fisherInterval, kendall, mean, pearson, spearman } from '../../statistics/index.js';
+import { MOST_PERMUTED, permutationP } from '../../statistics/permutation.js';
 import { clusteredBand, clusteredSlope, cooksDistances, linearRegression, regressionBand, tested } from '../../statistics/regression.js';
 import { estimateOf, estimateSchema } from './claim.js';
 import { intervalSchema } from './scored-run.js';
 
+/** Groups below which Student's t is no test of a correlation: of so few two-valued scores one in three can be 1 by chance. */
+const LEAST_GROUPS = 6;
+/** As far from 1 as rounding leaves an exact line. */
+const ROUNDING = 1e-12;
 /** Points of the band that is drawn about a line. */
 const BAND = 21;
 
@@ -15,8 +20,9 @@ export const correlationSchema = z.strictObject({
   pearson: z
     .strictObject({
       value: inRange,
-      /** Fisher's, 95 %; none for three pairs or fewer. */
+      /** Fisher's, 95 %; none for three pairs or fewer, and of 1 or -1, where it would have no width. */
       interval: intervalSchema.nullable(),
+      /** Exact, over all orders, of at most eight pairs that are independent; else Student's of six groups or more, none of 1 or -1. */
       p: z.number().min(0).max(1).nullable(),
     })
     .nullable(),
@@ -45,11 +51,15 @@ export function correlate(
   const [line, r] = [linearRegression(x, y), within(pearson(x, y))];
   const [low, high] = [Math.min(...x), Math.max(...x)];
   const at = Array.from({ length: BAND }, (_, i) => low + ((high - low) * i) / (BAND - 1));
-  const test = r === null || groups < 3 ? null : tested(r, Math.sqrt((1 - r ** 2) / (groups - 2)), groups - 2);
-  const slopeTest = line === null ? null : isClustered ? clusteredSlope(x, y, clusters, line) : (line.tested?.slope ?? null);
+  const isExact = r !== null && 1 - Math.abs(r) < ROUNDING;
+  const student = r === null || isExact || groups < LEAST_GROUPS ? null : tested(r, Math.sqrt((1 - r ** 2) / (groups - 2)), groups - 2);
+  const isPermuted = r !== null && !isClustered && n >= 3 && n <= MOST_PERMUTED;
+  const p = isPermuted ? permutationP(x, y) : (student?.p ?? null);
+  const bySlope = line === null ? null : isClustered ? clusteredSlope(x, y, clusters, line) : (line.tested?.slope ?? null);
+  const slopeTest = groups < LEAST_GROUPS ? null : bySlope;
   return {
     n,
-    pearson: r === null ? null : { value: r, interval: groups > 3 ? fisherInterval(r, groups) : null, p: test?.p ?? null },
+    pearson: r === null ? null : { value: r, interval: groups > 3 && !isExact ? fisherInterval(r, groups) : null, p },
     spearman: r === null ? null : within(spearman(x, y)),
     kendall: r === null ? null : within(kendall(x, y)),
     slope: line === null ? null : estimateOf(line.slope, slopeTest),

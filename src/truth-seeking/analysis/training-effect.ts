@@ -1,8 +1,8 @@
 /** What a training has done to scores: the same questions before and after, over the seeds of the training. */
 import { z } from 'zod';
 import { mean } from '../../statistics/index.js';
-import { clusteredMean } from '../../statistics/regression.js';
-import { adjusted, claimSchema, estimateOf, estimateSchema, multiplicitySchema } from './claim.js';
+import { clusteredMean, crossedMean } from '../../statistics/regression.js';
+import { adjusted, claimSchema, estimateOf, estimateOfAll, estimateSchema, multiplicitySchema } from './claim.js';
 import { areAlike, byProblem, bySetup, groupOfProblem, joined, setupKey, setupSchema, towardsZero, type ScoredRun } from './scored-run.js';
 
 const change = z.strictObject({
@@ -15,7 +15,10 @@ const change = z.strictObject({
   after: z.number(),
   /** Mean over problems of after less before, seeds averaged first; the interval is over problems. */
   overProblems: estimateSchema,
-  /** Mean over seeds of the training; the interval is over them, null for one seed. */
+  /**
+   * Mean over seeds of the training. All are held against the same answers before, so that the interval is over seeds and problems
+   * together; null for one seed or one problem.
+   */
   overSeeds: estimateSchema,
   claim: claimSchema,
 });
@@ -30,7 +33,8 @@ export type TrainingEffect = z.output<typeof trainingEffectSchema>;
 
 /**
  * By setup. An effect where one policy was asked every question before, and each that was trained after, under the same conditions; of the
- * training rather than of one adapter where several seeds of it were run. p is over seeds where there are several, else over problems.
+ * training rather than of one adapter where several seeds of it were run. p is over seeds and problems where there are several seeds, else
+ * over problems.
  * Signed scores that are best at 0 are compared by their distances from it.
  */
 export function trainingEffect(runsBefore: readonly ScoredRun[], runsAfter: readonly ScoredRun[]): TrainingEffect {
@@ -47,9 +51,11 @@ export function trainingEffect(runsBefore: readonly ScoredRun[], runsAfter: read
       policyId,
       ...joined(base, byProblem(trained.filter((run) => run.policyId === policyId))),
     }));
-    const seeds = paired.flatMap((pairs) =>
-      pairs.ids.length === 0 ? [] : [{ policyId: pairs.policyId, difference: mean(pairs.y.map((value, i) => value - pairs.x[i]!)) }],
+    const groupOf = groupOfProblem([...own, ...trained]);
+    const matched = paired.flatMap(({ policyId, ids: of, x: was, y: is }) =>
+      of.length === 0 ? [] : [{ policyId, values: is.map((value, i) => value - was[i]!), clusters: of.map(groupOf) }],
     );
+    const seeds = matched.map(({ policyId, values }) => ({ policyId, difference: mean(values) }));
     const isOne = new Set(own.map(({ policyId }) => policyId)).size === 1;
     const isSame = areAlike([...own, ...trained]) && paired.every((pairs) => pairs.unmatched === 0);
     const bySeed = seeds.map(({ difference }) => difference);
@@ -61,14 +67,8 @@ export function trainingEffect(runsBefore: readonly ScoredRun[], runsAfter: read
         unmatched,
         before: mean(x),
         after: mean(y),
-        overProblems: estimateOf(mean(differences), clusteredMean(differences, ids.map(groupOfProblem([...own, ...trained])))),
-        overSeeds: estimateOf(
-          mean(bySeed),
-          clusteredMean(
-            bySeed,
-            seeds.map(({ policyId }) => policyId),
-          ),
-        ),
+        overProblems: estimateOf(mean(differences), clusteredMean(differences, ids.map(groupOf))),
+        overSeeds: estimateOfAll(mean(bySeed), crossedMean(matched)),
         claim: isOne && isSame ? 'effect' : 'association',
       },
     ];

@@ -16,7 +16,7 @@ import { Domains } from '../domains/own.js';
 import { needsBeliefs, STRATEGIES } from '../strategies/strategy.js';
 import { observed } from '../strategies/worlds.js';
 import { trajectory as trajectoryOf } from '../trajectory.js';
-import { evaluate, rangeOf } from './evaluate.js';
+import { capitulationsOf, evaluate, rangeOf } from './evaluate.js';
 import { domainsOf, readTruthManifest, truthPaths, type TruthStart } from './folder.js';
 import { areDrawn, isRatedAsDrawn, type PeerAnswer } from './drawn-again.js';
 import { answerOf } from './measure.js';
@@ -109,7 +109,7 @@ class Asked {
       case 'result': {
         const reader = record.reader ? readerId(record.reader) : null;
         if (reader !== null && state.reader(reader) === null) fail(`${record.strategy} names a reader that there is none of`);
-        const found = evaluate(state, record.setup, record.strategy, reader);
+        const found = evaluate(state, record.setup, record.strategy, reader, capitulationsOf(record.details));
         const isSame = same({ ...found, ...(record.reader === undefined ? { reader: undefined } : {}), replaces: record.replaces }, record);
         // one that another takes the place of is claimed no more, such as one that an earlier version of this program computed
         const there = state.result(record.setup, record.strategy, reader);
@@ -170,7 +170,7 @@ class Asked {
   checkLastScores(state: TruthState): void {
     for (const record of state.results) {
       const reader = record.reader ? readerId(record.reader) : null;
-      const found = evaluate(state, record.setup, record.strategy, reader);
+      const found = evaluate(state, record.setup, record.strategy, reader, capitulationsOf(record.details));
       const hidden = reader === null && needsBeliefs([record.strategy]) && state.readers.length > 0;
       const own = { ...found, ...(record.reader === undefined ? { reader: undefined } : {}), replaces: record.replaces };
       if (hidden || !same(own, record)) fail(`${record.strategy} is not what all the records of the run give`);

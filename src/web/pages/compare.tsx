@@ -3,7 +3,7 @@ import { get, query, type RunLine, type RunsCompared } from '../api.ts';
 import { percent, plural, points, pValue, when } from '../format.ts';
 import { useLoaded } from '../loading.ts';
 import { go, href } from '../router.ts';
-import { Card, Empty, Fault, PageHead, Panel, RateBar, Table, Waiting } from '../ui.tsx';
+import { Card, Empty, Fault, PageHead, Panel, RateBar, Table, toneOf, Waiting } from '../ui.tsx';
 
 const title = ({ model, task, name, seed, startedAt }: RunLine): string =>
   `${model} on ${task}, seed ${seed}, ${when(startedAt)} (${name.slice(0, 12)})`;
@@ -40,14 +40,13 @@ function Compared({ a, b }: { a: string; b: string }): JSX.Element {
   if (value === null) return <Waiting what="Comparing, problem by problem" />;
   const { test } = value;
   const paired = new Map(test.byTier.map((each) => [each.tier, each]));
-  const sure = test.p < 0.05;
   return (
     <>
       <div class="cards">
         <Card value={percent(value.aAfter.mean)}>A solves of the test problems</Card>
         <Card value={percent(value.bAfter.mean)}>B solves</Card>
         {test.difference !== null && (
-          <Card value={points(test.difference.mean)} tone={sure ? (test.difference.mean > 0 ? 'good' : 'bad') : undefined}>
+          <Card value={points(test.difference.mean)} tone={toneOf(test.finding)}>
             points from A to B; 95 % interval {points(test.difference.low)} to {points(test.difference.high)}
           </Card>
         )}

@@ -8,7 +8,7 @@ import { jobOfRun } from '../job-api.ts';
 import { useLoaded } from '../loading.ts';
 import { href } from '../router.ts';
 import { LiveJob } from '../live-job.tsx';
-import { Badge, Card, Fault, PageHead, Panel, RateBar, StateBadge, Table, Waiting } from '../ui.tsx';
+import { Badge, Card, Fault, PageHead, Panel, RateBar, StateBadge, Table, toneOf, Waiting } from '../ui.tsx';
 
 const LIVE_MS = 1500;
 /** A run that has ended is signed, judged and compared after it. */
@@ -38,13 +38,12 @@ function Integrity({ run: { name, stamp } }: { run: RunDetail }): JSX.Element {
 
 const Cards = ({ run: { before, after, change, policies, end, rollouts } }: { run: RunDetail }): JSX.Element => {
   const best = [...policies].sort((a, b) => (b.mean ?? -1) - (a.mean ?? -1))[0];
-  const sure = change !== null && change.p < 0.05;
   return (
     <div class="cards">
       {before !== null && <Card value={percent(before.mean)}>of the test problems solved before</Card>}
       {after !== null && <Card value={percent(after.mean)}>solved after</Card>}
       {change?.difference != null && (
-        <Card value={points(change.difference.mean)} tone={sure ? (change.difference.mean > 0 ? 'good' : 'bad') : undefined}>
+        <Card value={points(change.difference.mean)} tone={toneOf(change.finding)}>
           points of change; 95 % interval {points(change.difference.low)} to {points(change.difference.high)}
         </Card>
       )}

@@ -4,14 +4,13 @@ import { get, type RunLine } from '../api.ts';
 import { percent, plural, points, pValue, when } from '../format.ts';
 import { useLoaded } from '../loading.ts';
 import { go, href } from '../router.ts';
-import { Empty, Fault, PageHead, RunName, StateBadge, Table, Waiting } from '../ui.tsx';
+import { Empty, Fault, PageHead, RunName, StateBadge, Table, toneOf, Waiting } from '../ui.tsx';
 
 /** Whether the change may be called one. */
-function Change({ before, after, pairedP }: RunLine): JSX.Element {
+function Change({ before, after, pairedP, finding }: RunLine): JSX.Element {
   if (before === null || after === null) return <span class="muted">–</span>;
-  const sure = pairedP !== null && pairedP < 0.05;
   return (
-    <span class={sure ? (after > before ? 'good' : 'bad') : 'muted'}>
+    <span class={toneOf(finding) ?? 'muted'}>
       {points(after - before)} <small>p {pValue(pairedP)}</small>
     </span>
   );

@@ -1,0 +1,101 @@
+/**
+ * Looks at a gate: each holds every trial of those before it. Trials that could be left out, or changed, once it is known how they came
+ * out would make any challenger win.
+ */
+import { hash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { asJson, canonicalJson } from '../canonical-json.js';
+import { IsoproError } from '../errors.js';
+import type { GateEvidence, TrialInput } from '../gate/index.js';
+import type { Reading } from './ledger.js';
+import type { Registry } from './registry.js';
+
+export type Look = Pick<GateEvidence, 'trials' | 'guards'>;
+
+const SHOWN = 3;
+
+/** The kept trials of a gate by their SHA-256, one a look, oldest first. */
+export const looksAt = (gate: number, events: Reading['events']): readonly string[] =>
+  events.flatMap(({ event }) => (event.kind === 'gate_decided' && event.gate === gate ? [event.evidence] : []));
+
+/** Null where they are gone or changed. */
+export function keptLook({ paths }: Pick<Registry, 'paths'>, sha256: string): Look | null {
+  let text: string;
+  try {
+    text = readFileSync(paths.trials(sha256), 'utf8');
+  } catch {
+    return null;
+  }
+  return hash('sha256', text) === sha256 ? (JSON.parse(text) as Look) : null;
+}
+
+/** What makes a trial this one: no look has two of it. */
+const placeOf = (guard: string | null, { task, problem, sample = 0, version }: TrialInput): string =>
+  JSON.stringify([guard, task, problem, sample, version]);
+
+interface Seen {
+  readonly trial: TrialInput;
+  readonly guard: string | null;
+}
+
+/** All that was seen of a gate so far. */
+export class Looks {
+  readonly #seen = new Map<string, Seen>();
+
+  /** As they were last seen, in the order in which they were first. @param guard null: of the target */
+  trials(guard: string | null): TrialInput[] {
+    return [...this.#seen.values()].flatMap((seen) => (seen.guard === guard ? [seen.trial] : []));
+  }
+
+  /** @returns of an earlier look, what this one leaves out or changes, a few of them and how many more; empty where nothing */
+  take({ trials, guards = {} }: Look): readonly string[] {
+    const given = new Map<string, Seen>();
+    for (const [guard, of] of [[null, trials] as const, ...Object.entries(guards)])
+      for (const trial of of) given.set(placeOf(guard, trial), { trial, guard });
+    const broken: string[] = [];
+    for (const [place, { trial, guard }] of this.#seen) {
+      const now = given.get(place)?.trial;
+      const what = now === undefined ? 'left out' : isUnchanged(trial, now) ? null : 'changed';
+      if (what === null) continue;
+      const { problem, version, sample = 0 } = trial;
+      const where = guard === null ? '' : `guard ${guard}, `;
+      broken.push(`${where}problem ${problem.slice(0, 60)}, sample ${sample}, version ${version.slice(0, 12)} is ${what}`);
+    }
+    for (const [place, trial] of given) this.#seen.set(place, trial);
+    return broken.length > SHOWN ? [...broken.slice(0, SHOWN), `and ${broken.length - SHOWN} more`] : broken;
+  }
+}
+
+/** A trial that failed may be repeated; one that came out may not. */
+function isUnchanged(before: TrialInput, now: TrialInput): boolean {
+  const hasFailed = before.score === undefined;
+  const text = ({ sample = 0, lane = 'confirmation', score, error, ...rest }: TrialInput): string =>
+    canonicalJson(asJson({ ...rest, sample, lane, ...(hasFailed ? {} : { score, error }) }));
+  return text(before) === text(now);
+}
+
+/**
+ * What was seen of a gate before.
+ * @throws IsoproError REGISTRY_INVALID where trials of an earlier look are gone or changed
+ */
+export function earlierLooks(registry: Pick<Registry, 'paths'>, gate: number, events: Reading['events']): Looks {
+  const looks = new Looks();
+  for (const sha256 of looksAt(gate, events)) {
+    const look = keptLook(registry, sha256);
+    if (look === null)
+      throw new IsoproError('REGISTRY_INVALID', `gate ${gate}: the trials ${registry.paths.trials(sha256)} are gone or changed`);
+    looks.take(look);
+  }
+  return looks;
+}
+
+/** @throws IsoproError GATE_EVIDENCE_INVALID where a look lacks trials of those before it; REGISTRY_INVALID */
+export function requireWhole(registry: Pick<Registry, 'paths'>, gate: number, events: Reading['events'], look: Look): void {
+  const broken = earlierLooks(registry, gate, events).take(look);
+  if (broken.length === 0) return;
+  throw new IsoproError(
+    'GATE_EVIDENCE_INVALID',
+    `gate ${gate} was looked at before, and of the trials of then not all are here as they were: ${broken.join('; ')}`,
+    { remedy: 'Give all trials of this gate together: those of the looks before as they were, and the new ones.' },
+  );
+}

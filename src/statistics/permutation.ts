@@ -1,0 +1,39 @@
+import { mean, pearson } from './descriptive.js';
+
+/** Pairs of which every order is tried: at most 40,320. */
+export const MOST_PERMUTED = 8;
+/** Part of a sum that rounding may change. */
+const ROUNDING = 1e-9;
+
+/**
+ * Exact two-sided p of a correlation: the part of all orders of y whose correlation with x is as far from 0. It asks nothing of how the
+ * values are distributed, such as right and wrong ones are. Orders that differ by equal values alone are tried once.
+ * @param y as many as x, at most `MOST_PERMUTED`
+ * @returns null where a side is constant
+ */
+export function permutationP(x: readonly number[], y: readonly number[]): number | null {
+  if (x.length > MOST_PERMUTED) throw new RangeError(`at most ${MOST_PERMUTED} pairs are permuted, got ${x.length}`);
+  if (Number.isNaN(pearson(x, y))) return null;
+  const [mx, my] = [mean(x), mean(y)];
+  const [dx, dy] = [x.map((value) => value - mx), y.map((value) => value - my)];
+  const seen = Math.abs(dx.reduce((sum, value, i) => sum + value * dy[i]!, 0));
+  const scale = Math.sqrt(dx.reduce((sum, value) => sum + value ** 2, 0) * dy.reduce((sum, value) => sum + value ** 2, 0));
+  const values = [...new Set(dy)];
+  const left = values.map((value) => dy.filter((other) => other === value).length);
+  let [asFar, all] = [0, 0];
+  const place = (at: number, sum: number): void => {
+    if (at === dx.length) {
+      all++;
+      if (Math.abs(sum) >= seen - ROUNDING * scale) asFar++;
+      return;
+    }
+    for (let i = 0; i < values.length; i++) {
+      if (left[i] === 0) continue;
+      left[i]!--;
+      place(at + 1, sum + dx[at]! * values[i]!);
+      left[i]!++;
+    }
+  };
+  place(0, 0);
+  return asFar / all;
+}
