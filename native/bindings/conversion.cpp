@@ -43,6 +43,7 @@ ReplyLimits limitsOf(const Napi::Object& object) {
   limits.minTokens = intOf(object.Get("minTokens"));
   limits.stopStrings = arrayOf(object.Get("stopStrings"), textOf);
   limits.stopTokens = tokensOf(object.Get("stopTokens"));
+  limits.stopBefore = textOf(object.Get("stopBefore"));
   limits.ignoreEndOfSequence = truthOf(object.Get("ignoreEndOfSequence"));
   return limits;
 }

@@ -53,6 +53,7 @@ class NativeModel : public Wrapped<NativeModel> {
                            method<&NativeModel::tokenize>("tokenize"),
                            method<&NativeModel::tokenizeAll>("tokenizeAll"),
                            method<&NativeModel::detokenize>("detokenize"),
+                           method<&NativeModel::bytes>("bytes"),
                            method<&NativeModel::controlTokens>("controlTokens"),
                            asynchronous<&NativeModel::generate>("generate"),
                            asynchronous<&NativeModel::openBatch>("openBatch"),
@@ -148,6 +149,14 @@ class NativeModel : public Wrapped<NativeModel> {
     const std::vector<Token> tokens = tokensOf(info[0]);
     loaded().checkTokens(tokens, "tokens");
     return Napi::String::New(info.Env(), loaded().detokenize(tokens, info[1].As<Napi::Boolean>().Value()));
+  }
+
+  // bytes(token): Buffer. Of a token that is a part of a character, too, which is no text.
+  Napi::Value bytes(const Napi::CallbackInfo& info) {
+    const std::vector<Token> token = {info[0].As<Napi::Number>().Int32Value()};
+    loaded().checkTokens(token, "tokens");
+    const std::string piece = loaded().detokenize(token, true);
+    return Napi::Buffer<char>::Copy(info.Env(), piece.data(), piece.size());
   }
 
   // controlTokens(): [{id, text}]

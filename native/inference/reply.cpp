@@ -58,21 +58,41 @@ bool ReplyLimits::accept(const Model& model, const Sampled& sampled, Reply& repl
   if (!sampled.top.empty()) reply.top.push_back(sampled.top);
 
   const bool endOfTurn = !ignoreEndOfSequence && llama_vocab_is_eog(model.vocab(), sampled.token);
-  const bool stopToken = std::find(stopTokens.begin(), stopTokens.end(), sampled.token) != stopTokens.end();
-  reply.finish = Finish::kStop;
-  if (endOfTurn || stopToken) return true;
-  reply.text += model.piece(sampled.token, false);
+  const bool stopToken = std::find(stopTokens.begin(), stopTokens.end(), sampled.token) != stopTokens.end() &&
+                         (stopBefore.empty() || reply.text.find(stopBefore) == std::string::npos);
   const bool mayEnd = static_cast<int>(reply.tokens.size()) > minTokens;
-  if (mayEnd && cutAtStopString(reply.text, searched)) return true;
-  searched = reply.text.size();
-  reply.finish = Finish::kLength;
-  return static_cast<int>(reply.tokens.size()) >= maxTokens;
+  reply.finish = Finish::kStop;
+  if (!endOfTurn && !stopToken) {
+    reply.text += model.piece(sampled.token, false);
+    const size_t end = stoppable(reply.text);
+    if (mayEnd && cutAtStopString(reply.text, searched, end)) return true;
+    searched = end;
+    reply.finish = Finish::kLength;
+    if (static_cast<int>(reply.tokens.size()) < maxTokens) return false;
+  }
+  // What only looked like the beginning of stopBefore is text like any other.
+  const bool isText = stopBefore.empty() || reply.text.find(stopBefore) == std::string::npos;
+  if (mayEnd && isText && cutAtStopString(reply.text, searched, reply.text.size())) reply.finish = Finish::kStop;
+  return true;
 }
 
-// Cuts the text before the first stop string.
-bool ReplyLimits::cutAtStopString(std::string& text, size_t searched) const {
+size_t ReplyLimits::stoppable(const std::string& text) const {
+  if (stopBefore.empty()) return text.size();
+  const size_t found = text.find(stopBefore);
+  if (found != std::string::npos) return found;
+  for (size_t length = std::min(stopBefore.size() - 1, text.size()); length > 0; --length) {
+    if (text.compare(text.size() - length, length, stopBefore, 0, length) == 0) return text.size() - length;
+  }
+  return text.size();
+}
+
+// Cuts the text before the first stop string that ends within `end` bytes.
+bool ReplyLimits::cutAtStopString(std::string& text, size_t searched, size_t end) const {
   size_t found = std::string::npos;
-  for (const std::string& stop : stopStrings) found = std::min(found, text.find(stop, searched - std::min(searched, stop.size() - 1)));
+  for (const std::string& stop : stopStrings) {
+    const size_t at = text.find(stop, searched - std::min(searched, stop.size() - 1));
+    if (at != std::string::npos && at + stop.size() <= end) found = std::min(found, at);
+  }
   if (found == std::string::npos) return false;
   text.resize(found);
   return true;
@@ -86,6 +106,10 @@ void checkBias(const Model& model, const SamplingSettings& sampling) {
 
 size_t ReplyLimits::settled(const std::string& text) const {
   size_t end = text.size();
+  if (!stopBefore.empty() && !stopStrings.empty()) {
+    if (text.find(stopBefore) != std::string::npos) return wholeCharacters(text, end);
+    end = stoppable(text);
+  }
   for (const std::string& stop : stopStrings) {
     for (size_t length = std::min(stop.size() - 1, text.size()); length > 0; --length) {
       if (text.compare(text.size() - length, length, stop, 0, length) != 0) continue;

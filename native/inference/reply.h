@@ -25,6 +25,7 @@ struct ReplyLimits {
   int maxTokens = 256;
   std::vector<std::string> stopStrings;
   std::vector<Token> stopTokens;
+  std::string stopBefore;  // from this text on, stop strings and stop tokens end nothing; empty: they hold everywhere
   bool ignoreEndOfSequence = false;
   int minTokens = 0;  // nothing ends the reply before, but a grammar
 
@@ -43,7 +44,9 @@ struct ReplyLimits {
   size_t settled(const std::string& text) const;
 
  private:
-  bool cutAtStopString(std::string& text, size_t searched) const;
+  bool cutAtStopString(std::string& text, size_t searched, size_t end) const;
+  // Bytes of a text in which stops hold: up to stopBefore, or to what may turn out to begin it.
+  size_t stoppable(const std::string& text) const;
 };
 
 // Whether the vocabulary has the tokens that a bias is for. Throws INVALID_ARGUMENT.

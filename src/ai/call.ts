@@ -28,7 +28,7 @@ export interface Call {
 }
 
 /**
- * @param index of the call; without a seed of its own each has other draws, as the first, the second and so on of this model
+ * @param index of the call; without a seed of its own each has other draws, as the first, the second and so on of the provider
  * @throws UnsupportedFunctionalityError for files and tools in the prompt
  */
 export function callOf(options: LanguageModelV3CallOptions, maxOutputTokens: number, index: number): Call {

@@ -23,9 +23,9 @@ const usageOf = ({ promptIds, tokenIds, reusedTokens }: HostReply): LanguageMode
   outputTokens: { total: tokenIds.length, text: tokenIds.length, reasoning: undefined },
 });
 
-export function languageModel(modelId: string, use: UseModel, maxOutputTokens: number): LanguageModelV3 {
-  let calls = 0;
-  const call = (options: LanguageModelV3CallOptions): Call => callOf(options, maxOutputTokens, calls++);
+/** @param nextCall the number of a call, which no other call of the provider has */
+export function languageModel(modelId: string, use: UseModel, maxOutputTokens: number, nextCall: () => number): LanguageModelV3 {
+  const call = (options: LanguageModelV3CallOptions): Call => callOf(options, maxOutputTokens, nextCall());
   return {
     specificationVersion: 'v3',
     provider: 'isopro-native',

@@ -49,9 +49,10 @@ const providerOptions = z.strictObject({ host: z.instanceof(ModelHost).optional(
 export function createIsopro(options: IsoproProviderOptions = {}): IsoproProvider {
   checked(providerOptions, options, 'options');
   const models = new Models(options.host, options.load);
+  let calls = 0;
   const language = (modelId: string, settings: IsoproModelSettings = {}): LanguageModelV3 => {
     const { adapter, maxOutputTokens } = checked(modelSettings, settings, 'settings');
-    return languageModel(checked(modelName, modelId, 'modelId'), models.use(modelId, adapter), maxOutputTokens);
+    return languageModel(checked(modelName, modelId, 'modelId'), models.use(modelId, adapter), maxOutputTokens, () => calls++);
   };
   const embedding = (modelId: string, settings: Pick<IsoproModelSettings, 'adapter'> = {}): EmbeddingModelV3 => {
     const { adapter } = checked(modelSettings, settings, 'settings');

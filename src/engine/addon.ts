@@ -71,6 +71,7 @@ export interface NativeReplySettings {
   minTokens: number;
   stopStrings: string[];
   stopTokens: Int32Array;
+  stopBefore: string;
   ignoreEndOfSequence: boolean;
   grammar: string;
   adapterScale: number;
@@ -230,6 +231,7 @@ export interface NativeModel {
   /** On a thread of the pool. */
   tokenizeAll(texts: string[]): Promise<Int32Array[]>;
   detokenize(tokens: Int32Array, withControl: boolean): string;
+  bytes(token: number): Uint8Array;
   controlTokens(): { id: number; text: string }[];
   generate(
     request: NativeRequest,

@@ -38,7 +38,7 @@ export interface SamplingSettings {
   readonly temperature?: number;
   /** 0: off. Default 0. */
   readonly topK?: number;
-  /** In (0, 1]; 1: off. Default 1. */
+  /** In [0, 1]; 1: off, 0: the most likely token alone. Default 1. */
   readonly topP?: number;
   /** In [0, 1]; 0: off. Default 0. */
   readonly minP?: number;
@@ -75,6 +75,8 @@ export interface ReplySettings {
   /** Text before the first of these is kept. */
   readonly stop?: readonly string[];
   readonly stopTokens?: readonly number[];
+  /** From this text on, `stop` and `stopTokens` end nothing. Absent, or empty: they hold everywhere. */
+  readonly stopBefore?: string;
   /** Go on after an end-of-sequence or end-of-turn token. Default false. */
   readonly ignoreEndOfSequence?: boolean;
   /** GBNF; its start rule is `root`. */
@@ -184,7 +186,7 @@ const replyFields = {
     .strictObject({
       temperature: single.min(0).max(1000).default(1),
       topK: z.int().min(0).max(INT32_MAX).default(0),
-      topP: single.gt(0).max(1).default(1),
+      topP: single.min(0).max(1).default(1),
       minP: single.min(0).max(1).default(0),
       repeatPenalty: single.gt(0).max(1000).default(1),
       repeatWindow: z.int().min(0).max(1_000_000).default(64),
@@ -202,6 +204,7 @@ const replyFields = {
   topLogprobs: z.int().min(0).max(20).default(0),
   stop: bounded(z.array(z.string().min(1))).default([]),
   stopTokens: bounded(z.array(z.int().min(0).max(INT32_MAX))).default([]),
+  stopBefore: z.string().default(''),
   ignoreEndOfSequence: z.boolean().default(false),
   grammar: z.string().min(1).optional(),
   jsonSchema: z.custom<object>((value) => typeof value === 'object' && value !== null, 'expected a JSON Schema').optional(),
@@ -291,6 +294,7 @@ export function nativeReplySettings(request: Omit<CheckedRequest, 'prompts' | 's
     minTokens: request.minTokens,
     stopStrings: request.stop,
     stopTokens: Int32Array.from(request.stopTokens),
+    stopBefore: request.stopBefore,
     ignoreEndOfSequence: request.ignoreEndOfSequence,
     grammar: request.jsonSchema === undefined ? (request.grammar ?? '') : grammarOfJsonSchema(request.jsonSchema),
     adapterScale: request.adapterScale,

@@ -332,6 +332,12 @@ export class Model {
     return this.#run(() => this.#native.detokenize(valid, options.withControl ?? false));
   }
 
+  /** Of one token, control tokens written out; one that is a part of a character has no text. @throws IsoproError INVALID_ARGUMENT */
+  bytesOf(id: number): Uint8Array {
+    const [token] = checked(tokenIds, [id], 'id');
+    return this.#run(() => this.#native.bytes(token!));
+  }
+
   /**
    * Samples every prompt of the request in one running batch and yields rollouts as they finish. Their order and their
    * tokens depend on the request, the machine and the thread count only. Leaving the iteration early cancels the rest;

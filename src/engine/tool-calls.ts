@@ -18,11 +18,15 @@ export function callText({ name, arguments: json }: ToolCall): string {
 
 function callJson(name: string, json: string): string {
   try {
-    return JSON.stringify({ name, arguments: JSON.parse(json) as unknown });
+    JSON.parse(json);
+    return `{"name":${JSON.stringify(name)},"arguments":${compactJson(json)}}`;
   } catch {
-    return JSON.stringify({ name, arguments: json }); // no JSON, or nested deeper than the stack is: shown as the text that it is
+    return JSON.stringify({ name, arguments: json }); // no JSON: shown as the text that it is
   }
 }
+
+/** JSON without blanks between its parts, which stay as they were written: a number keeps its digits. */
+export const compactJson = (json: string): string => json.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1');
 
 /** How the model is shown what a call gave. */
 export const resultText = (text: string): string => `<tool_response>\n${text}\n</tool_response>`;

@@ -137,6 +137,11 @@ export class HostedModel {
     return this.#loaded().model.detokenize(ids, options);
   }
 
+  /** As Model.bytesOf. @throws IsoproError INVALID_ARGUMENT, OBJECT_DISPOSED */
+  bytesOf(id: number): Uint8Array {
+    return this.#loaded().model.bytesOf(id);
+  }
+
   /** What `generate` makes of messages. @throws IsoproError TEMPLATE_INVALID, INVALID_ARGUMENT, OBJECT_DISPOSED */
   renderChat(messages: readonly MessageInput[], options: { addGenerationPrompt?: boolean } = {}): RenderedPrompt {
     return this.#loaded().model.renderChat(messages, options);

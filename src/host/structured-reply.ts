@@ -18,15 +18,22 @@ export interface ObjectReply<Schema extends z.ZodType> {
 /** z.int() has them; a reply with more digits is the schema's to refuse. */
 const SAFE: Readonly<Record<string, number>> = { minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER };
 const VALUES: readonly string[] = ['const', 'default', 'enum', 'examples'];
+/** Of schemas by names, which may be those of keywords. */
+const BY_NAME: readonly string[] = ['properties', 'patternProperties', '$defs', 'definitions'];
 
 /** A JSON Schema without what zod writes beside what is meant: the bounds of z.int(). */
 export function asMeant<Value>(schema: Value): Value {
   if (Array.isArray(schema)) return schema.map(asMeant) as Value;
   if (typeof schema !== 'object' || schema === null) return schema;
+  const of = (keyword: string, value: unknown): unknown => {
+    if (VALUES.includes(keyword)) return value;
+    if (!BY_NAME.includes(keyword) || typeof value !== 'object' || value === null) return asMeant(value);
+    return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, asMeant(member as unknown)]));
+  };
   return Object.fromEntries(
     Object.entries(schema)
-      .filter(([name, value]) => typeof value !== 'number' || SAFE[name] !== value)
-      .map(([name, value]) => [name, VALUES.includes(name) ? value : asMeant(value)]),
+      .filter(([keyword, value]) => typeof value !== 'number' || SAFE[keyword] !== value)
+      .map(([keyword, value]) => [keyword, of(keyword, value as unknown)]),
   ) as Value;
 }
 

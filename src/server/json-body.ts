@@ -41,6 +41,24 @@ function whyNot(text: string): string {
   }
 }
 
+interface Seeded {
+  seed?: unknown;
+  sampling_params?: Seeded;
+}
+
+/** A seed may have more digits than a number holds: it is read by them. */
+function withSeedByDigits(value: unknown, text: string): unknown {
+  const quoted = text.replace(/("seed"\s*:\s*)(-?\d{16,30})(?=\s*[,}])/g, '$1"$2"');
+  if (quoted === text) return value;
+  const read = (given: Seeded | undefined, digits: Seeded | undefined): void => {
+    if (typeof given?.seed === 'number' && typeof digits?.seed === 'string') given.seed = BigInt(digits.seed);
+  };
+  const [body, digits] = [value as Seeded, JSON.parse(quoted) as Seeded];
+  read(body, digits);
+  read(body.sampling_params, digits.sampling_params);
+  return body;
+}
+
 /** Takes bodies of application/json and of no other type: a page of another site cannot send those unasked. */
 export function takeJsonOnly(app: FastifyInstance): void {
   app.removeAllContentTypeParsers();
@@ -63,7 +81,7 @@ export function takeJsonOnly(app: FastifyInstance): void {
     const wrong = tooMuch(text);
     if (wrong !== null) return done(invalid('', `the body ${wrong}`, 'invalid_json'));
     return parse(request, text, (error, value) => {
-      if (error === null) return done(null, value);
+      if (error === null) return done(null, withSeedByDigits(value, text));
       return done(invalid('', whyNot(text), 'invalid_json'));
     });
   });

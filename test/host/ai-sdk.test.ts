@@ -75,15 +75,22 @@ describe('generateText', () => {
   });
 
   test('has other draws for each call without a seed, the same in every process', async () => {
-    const texts = async (): Promise<string[]> => {
-      const model = isopro('tiny');
+    /** Each call has a model of its own, as a service makes it in each request. */
+    const texts = async (seed?: number): Promise<string[]> => {
+      const provider = createIsopro({ host, load: LOAD });
       const all: string[] = [];
-      for (let i = 0; i < 4; i++) all.push((await generateText({ model, prompt: 'Name a river.', maxOutputTokens: 24 })).text);
+      for (let i = 0; i < 4; i++) {
+        const settings = { prompt: 'Name a river.', maxOutputTokens: 24, ...(seed !== undefined && { seed }) };
+        all.push((await generateText({ model: provider('tiny'), ...settings })).text);
+      }
       return all;
     };
     const [first, second] = [await texts(), await texts()];
     expect(second).toEqual(first);
-    expect(new Set(first).size).toBeGreaterThan(1);
+    expect(new Set(first).size).toBeGreaterThan(2);
+    expect(new Set([...(await texts(8)), ...(await texts(8))]).size).toBe(1);
+    const streamed = async (): Promise<string> => streamText({ model: isopro('tiny'), prompt: 'Name a river.', maxOutputTokens: 24 }).text;
+    expect(await streamed()).not.toBe(await streamed());
   });
 
   test('warns of what it does not know, and refuses files', async () => {

@@ -39,6 +39,16 @@ TEST(reply_shows_no_beginning_of_a_stop_string) {
   CHECK(stoppingAt({}).settled("END") == 3);
 }
 
+TEST(reply_shows_what_stops_do_not_reach) {
+  ReplyLimits limits = stoppingAt({"i", "<t"});
+  limits.stopBefore = "<tool>";
+  CHECK(limits.settled("a <") == 2);  // text, or the beginning of what no stop ends
+  CHECK(limits.settled("a <tool") == 2);
+  CHECK(limits.settled("a <toot") == 7);
+  CHECK(limits.settled("a <tool><") == 9);
+  CHECK(limits.settled("<tool>\n\xE2\x82") == 7);
+}
+
 TEST(reply_shows_whole_characters_only) {
   const ReplyLimits limits;
   const std::string euro = "\xE2\x82\xAC", face = "\xF0\x9F\x98\x80";

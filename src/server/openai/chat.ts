@@ -1,6 +1,6 @@
 /** POST /v1/chat/completions. */
 import type { ToolCall } from '../../engine/tool-calls.js';
-import type { HostReply } from '../../host/host-request.js';
+import type { HostReply, TokenEvent } from '../../host/host-request.js';
 import { invalid, unsupported } from '../failures.js';
 import { openModel, type ServerContext } from './context.js';
 import { planConversation, type ConversationPlan } from './conversation.js';
@@ -11,9 +11,9 @@ import { scorePrompt } from './scoring.js';
 import {
   DONE,
   eventOf,
-  namesOf,
   newId,
   tokenLogprob,
+  textLogprobs,
   tokenLogprobs,
   unixSeconds,
   usageOf,
@@ -22,6 +22,7 @@ import {
   type TokenLogprob,
   type Usage,
 } from './shapes.js';
+import { namesOf, TokensOfText } from './token-text.js';
 import { CallReader, type ToolPlan } from './tools.js';
 
 /** @throws RequestFailure, IsoproError */
@@ -47,7 +48,11 @@ interface CallShape {
   readonly type: 'function';
   readonly function: ToolCall;
 }
-const callShape = (call: ToolCall): CallShape => ({ id: newId('call'), type: 'function', function: call });
+const callShape = ({ name, arguments: given }: ToolCall): CallShape => ({
+  id: newId('call'),
+  type: 'function',
+  function: { name, arguments: given },
+});
 
 interface ChatChoice {
   readonly index: number;
@@ -74,6 +79,9 @@ export interface ChatCompletion {
   readonly prompt_logprobs?: PromptLogprobs;
 }
 
+/** vLLM's clients that ask for token ids count on a log-probability of each; OpenAI tells those of the content. */
+const ofAllTokens = (body: ChatBody): boolean => body.return_token_ids === true || body.return_tokens_as_token_ids === true;
+
 const finishOf = ({ finish }: HostReply, called: boolean): ChatChoice['finish_reason'] =>
   finish === 'stop' && called ? 'tool_calls' : finish;
 
@@ -98,7 +106,15 @@ async function choiceOf(
       refusal: null,
       ...(calls.length > 0 && { tool_calls: calls.map(callShape) }),
     },
-    logprobs: body.logprobs === true ? { content: await tokenLogprobs(slices, served.model, reply, namesOf(body)), refusal: null } : null,
+    logprobs:
+      body.logprobs !== true
+        ? null
+        : {
+            content: await (ofAllTokens(body)
+              ? tokenLogprobs(slices, served.model, reply, namesOf(body))
+              : textLogprobs(slices, served.model, reply, content, namesOf(body))),
+            refusal: null,
+          },
     finish_reason: finishOf(reply, calls.length > 0),
     ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds] }),
   };
@@ -129,6 +145,11 @@ export async function completeChat(context: ServerContext, body: ChatBody, askin
   };
 }
 
+interface Delta {
+  readonly content?: string;
+  readonly tool_calls?: readonly object[];
+}
+
 /** One choice of a stream: what of its tokens is text, and what becomes a call. */
 class ChoiceStream {
   readonly #reader: CallReader | null;
@@ -138,15 +159,15 @@ class ChoiceStream {
     this.#reader = tools === null ? null : new CallReader();
   }
 
-  deltas(piece: string): object[] {
+  deltas(piece: string): Delta[] {
     return this.#told(this.#reader === null ? { text: piece, calls: [] } : this.#reader.read(piece));
   }
 
-  rest(): object[] {
+  rest(): Delta[] {
     return this.#told(this.#reader?.rest() ?? { text: '', calls: [] });
   }
 
-  #told({ text, calls }: ReturnType<CallReader['read']>): object[] {
+  #told({ text, calls }: ReturnType<CallReader['read']>): Delta[] {
     return [
       ...(text === '' ? [] : [{ content: text }]),
       ...calls.map((call) => ({ tool_calls: [{ index: this.#calls++, ...callShape(call) }] })),
@@ -182,6 +203,12 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
     });
 
   const choices = draws.map(() => new ChoiceStream(tools));
+  const ofContent = draws.map(() => new TokensOfText<TokenEvent>(served.model));
+  const logprobsOf = (of: readonly TokenEvent[]): object => ({
+    ...(withLogprobs &&
+      of.length > 0 && { logprobs: { content: of.map((each) => tokenLogprob(served.model, each, namesOf(body))), refusal: null } }),
+  });
+  const toldBy = (index: number, { content = '' }: Delta): readonly TokenEvent[] => ofContent[index]!.tell(content);
   const begun = new Set<number>();
   const replies: HostReply[] = [];
   for await (const { index, token, reply } of streamReplies(served, draws, asking)) {
@@ -192,17 +219,19 @@ export async function* streamChat(context: ServerContext, body: ChatBody, asking
     }
     if (token !== undefined) {
       said[index]!++;
+      ofContent[index]!.draw(token);
       const deltas = choice.deltas(token.text);
       const [first = {}, ...rest] = deltas;
-      const told = {
-        ...(withLogprobs && { logprobs: { content: [tokenLogprob(served.model, token, namesOf(body))], refusal: null } }),
-        ...(withIds && { token_ids: [token.tokenId] }),
-      };
-      if (deltas.length > 0 || withLogprobs || withIds || withUsageSoFar) yield chunk(index, first, told);
+      const covered = toldBy(index, first);
+      const told = { ...logprobsOf(ofAllTokens(body) ? [token] : covered), ...(withIds && { token_ids: [token.tokenId] }) };
+      if (deltas.length > 0 || Object.keys(told).length > 0 || withUsageSoFar) yield chunk(index, first, told);
       for (const delta of rest) yield chunk(index, delta);
     } else {
       replies[index] = reply;
-      for (const delta of choice.rest()) yield chunk(index, delta);
+      for (const delta of choice.rest()) {
+        const covered = toldBy(index, delta);
+        yield chunk(index, delta, ofAllTokens(body) ? {} : logprobsOf(covered));
+      }
       yield chunk(index, {}, { finish_reason: finishOf(reply, choice.called) });
     }
   }

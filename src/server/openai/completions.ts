@@ -12,20 +12,8 @@ import type { Slices } from '../slices.js';
 import type { CompletionBody } from './requests.js';
 import { drawSettings, grammarOf } from './sampling.js';
 import { alternativesOf } from './scoring.js';
-import {
-  DONE,
-  eventOf,
-  finite,
-  namesOf,
-  newId,
-  promptLogprobs,
-  sampledChances,
-  sumOf,
-  tokenText,
-  unixSeconds,
-  usageOf,
-  usageSoFar,
-} from './shapes.js';
+import { DONE, eventOf, finite, newId, promptLogprobs, sampledChances, sumOf, unixSeconds, usageOf, usageSoFar } from './shapes.js';
+import { namesOf, TokenOffsets } from './token-text.js';
 
 /** What OpenAI gives where the body does not say. */
 const DEFAULT_TOKENS = 16;
@@ -74,6 +62,8 @@ async function planCompletion(context: ServerContext, served: Served, asking: As
   if (drawn < choices) throw invalid('best_of', `best_of: the best ${choices} of ${drawn}; takes n or more`);
   if (drawn > choices && body.stream === true)
     throw unsupported('best_of', 'best_of: not beside stream, since the best are known when all have ended');
+  if (body.max_tokens === 0 && body.echo !== true)
+    throw invalid('max_tokens', 'max_tokens: 0 tokens are a reply only beside echo: true, which scores the prompt');
   if (suffix !== '' && body.echo === true) throw unsupported('echo', 'echo: not beside suffix');
   if (body.stream === true && (body.echo === true || body.prompt_logprobs !== undefined))
     throw unsupported(body.echo === true ? 'echo' : 'prompt_logprobs', 'echo and prompt_logprobs: not beside stream');
@@ -111,6 +101,7 @@ interface TextLogprobs {
 /** A token of a prompt or a reply; without a log-probability where it follows nothing. */
 interface TextToken {
   readonly tokenId: number;
+  readonly isPrompt?: boolean;
   readonly logprob: number | null;
   readonly topLogprobs?: readonly TokenChance[];
 }
@@ -129,27 +120,20 @@ function byName(
   return Object.fromEntries(chances.map((chance) => [namesOf(asked)(model, chance.tokenId), finite(chance.logprob)]));
 }
 
-/** @param offset where in the choice's text the first token begins */
-async function textLogprobs(
+async function chosenLogprobs(
   slices: Slices,
   model: HostedModel,
   of: readonly TextToken[],
   asked: AskedLogprobs,
-  offset: number,
+  offsets: TokenOffsets,
 ): Promise<TextLogprobs> {
-  let at = offset;
-  const offsets = await slices.map(of, ({ tokenId }) => {
-    const begins = at;
-    at += tokenText(model, tokenId).length;
-    return begins;
-  });
   // vLLM tells the token itself where none of the likeliest is asked for, and clients of its dialect count on it; OpenAI tells nothing.
   const tellsNone = asked.logprobs === 0 && asked.return_tokens_as_token_ids !== true;
   return {
     tokens: of.map(({ tokenId }) => namesOf(asked)(model, tokenId)),
     token_logprobs: of.map(({ logprob }) => (logprob === null ? null : finite(logprob))),
     top_logprobs: tellsNone ? null : await slices.map(of, (token) => byName(model, token, asked)),
-    text_offset: offsets,
+    text_offset: await slices.map(of, ({ tokenId, isPrompt = false }) => offsets.next(tokenId, isPrompt)),
   };
 }
 
@@ -157,8 +141,10 @@ async function textLogprobs(
 interface Echo {
   readonly text: string;
   readonly tokens: readonly TextToken[];
+  /** Characters of the tokens before the text. */
+  readonly before: number;
 }
-const NO_ECHO: Echo = { text: '', tokens: [] };
+const NO_ECHO: Echo = { text: '', tokens: [], before: 0 };
 
 /** @param alternatives of all tokens but the first */
 function echoOf(
@@ -167,12 +153,29 @@ function echoOf(
   ids: Int32Array,
   alternatives: readonly TokenAlternatives[] = [],
 ): Echo {
-  const rest = alternatives.map(({ tokenId, logprob, top }) => ({ tokenId, logprob, topLogprobs: top }));
+  const rest = alternatives.map(({ tokenId, logprob, top }) => ({ tokenId, logprob, topLogprobs: top, isPrompt: true }));
+  if (typeof prompt !== 'string') {
+    const text = model.detokenize(ids, { withControl: true });
+    return { text, tokens: [{ tokenId: ids[0]!, logprob: null, isPrompt: true }, ...rest], before: 0 };
+  }
   // The token that begins every text is no part of this one.
-  if (typeof prompt === 'string' && model.info.addBos) return { text: prompt, tokens: rest };
-  const text = typeof prompt === 'string' ? prompt : model.detokenize(ids, { withControl: true });
-  return { text, tokens: [{ tokenId: ids[0]!, logprob: null }, ...rest] };
+  const tokens = model.info.addBos ? rest : [{ tokenId: ids[0]!, logprob: null, isPrompt: true }, ...rest];
+  const before = model.detokenize(model.info.addBos ? ids.subarray(1) : ids, { withControl: true }).length - prompt.length;
+  return { text: prompt, tokens, before: Math.max(0, before) };
 }
+
+/** Of a text that is scored and not gone on with. */
+const nothingDrawn = ({ tokenIds }: PlannedDraw): HostReply => ({
+  promptIds: Int32Array.from(tokenIds),
+  tokenIds: new Int32Array(),
+  text: '',
+  logprobs: new Float32Array(),
+  sampledLogprobs: new Float32Array(),
+  finish: 'length',
+  seed: '0',
+  adapterId: null,
+  reusedTokens: 0,
+});
 
 const headOf = (body: CompletionBody, served: Served): object => ({
   id: newId('cmpl'),
@@ -187,7 +190,7 @@ export async function completeText(context: ServerContext, body: CompletionBody,
   const { prompts, draws, drawn, choices } = await planCompletion(context, served, asking, body);
   const { model } = served;
   const { slices, signal } = asking;
-  const replies = byPrompt(await allReplies(served, draws, asking), drawn);
+  const replies = byPrompt(body.max_tokens === 0 ? draws.map(nothingDrawn) : await allReplies(served, draws, asking), drawn);
   const told = [body.prompt_logprobs, body.echo === true ? body.logprobs : undefined].filter((count) => count !== undefined);
   /** By prompt. */
   const scores: TokenAlternatives[][] = [];
@@ -199,7 +202,10 @@ export async function completeText(context: ServerContext, body: CompletionBody,
     return {
       index,
       text: echo.text + reply.text,
-      logprobs: body.logprobs === undefined ? null : await textLogprobs(slices, model, [...echo.tokens, ...sampledChances(reply)], body, 0),
+      logprobs:
+        body.logprobs === undefined
+          ? null
+          : await chosenLogprobs(slices, model, [...echo.tokens, ...sampledChances(reply)], body, new TokenOffsets(model, echo.before)),
       finish_reason: reply.finish,
       ...(body.return_token_ids === true && { token_ids: [...reply.tokenIds], prompt_token_ids: [...reply.promptIds] }),
       ...(body.prompt_logprobs !== undefined && {
@@ -238,7 +244,7 @@ export async function* streamText(context: ServerContext, body: CompletionBody, 
       ...(withUsage && { usage: withUsageSoFar ? usageSoFar(draws[index]!.tokenIds.length, said[index]!) : null }),
     });
   const replies: HostReply[] = [];
-  const offsets = draws.map(() => 0);
+  const offsets = draws.map(() => new TokenOffsets(served.model));
   for await (const { index, token, reply } of streamReplies(served, draws, asking)) {
     if (token === undefined) {
       replies[index] = reply;
@@ -248,10 +254,9 @@ export async function* streamText(context: ServerContext, body: CompletionBody, 
     said[index]!++;
     const { text } = token;
     const told = {
-      ...(body.logprobs !== undefined && { logprobs: await textLogprobs(asking.slices, served.model, [token], body, offsets[index]!) }),
+      ...(body.logprobs !== undefined && { logprobs: await chosenLogprobs(asking.slices, served.model, [token], body, offsets[index]!) }),
       ...(withIds && { token_ids: [token.tokenId] }),
     };
-    offsets[index]! += text.length;
     if (text !== '' || withUsageSoFar || Object.keys(told).length > 0) yield chunk(index, text, told);
   }
   if (withUsage) yield eventOf({ ...head, choices: [], usage: sumOf(byPrompt(replies, drawn).map(usageOf)) });

@@ -120,7 +120,7 @@ export function askingOf({ queue, unread, turns, metrics, signalOf, callerOf }: 
 }
 
 /** Names of the draws of one prompt: with a seed those of the first choice, the second and so on; without one, those of nobody else. */
-export function drawIds(context: ServerContext, seed: number | undefined, count: number): string[] {
+export function drawIds(context: ServerContext, seed: number | bigint | undefined, count: number): string[] {
   const of = seed === undefined ? `${context.nextDraw()}/` : '';
   return Array.from({ length: count }, (_, choice) => `${of}${choice}`);
 }

@@ -60,6 +60,7 @@ export async function planConversation(
     tokenIds: promptIds,
     ...drawSettings(sampling, Math.min(request.maxTokens ?? mostTokens, mostTokens), request.topLogprobs),
     ...(grammar !== undefined && { grammar }),
+    ...(tools !== null && { stopBefore: tools.stopBefore }),
   };
   return { draws: drawIds(context, sampling.seed, sampling.n ?? 1).map((id) => ({ ...draw, id })), tools, promptIds };
 }

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
+import { lengthOfRules } from '../../engine/json-keywords.js';
 import { single } from '../../engine/single-precision.js';
 import { mostMembers } from '../first-issue.js';
 import { clientMessage, functionName, saidContent, toldContent } from '../../engine/messages.js';
@@ -58,7 +59,8 @@ const MOST_BIASES = 1024;
 const samplingFields = {
   max_tokens: maybe(z.int().min(1).max(INT32_MAX)),
   temperature: maybe(single.min(0).max(1000)),
-  top_p: maybe(single.gt(0).max(1)),
+  /** 0: the most likely token alone. */
+  top_p: maybe(single.min(0).max(1)),
   /** -1 and 0: off. */
   top_k: maybe(z.int().min(-1).max(INT32_MAX)),
   min_p: maybe(single.min(0).max(1)),
@@ -69,7 +71,18 @@ const samplingFields = {
     z.record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), single.min(-100).max(100)).check(mostMembers(MOST_BIASES)),
   ),
   /** 64 bits; a negative one stands for the same bits. */
-  seed: maybe(z.int()),
+  seed: maybe(
+    z.union(
+      [
+        z.int(),
+        z
+          .bigint()
+          .min(-(2n ** 63n))
+          .max(2n ** 64n - 1n),
+      ],
+      { error: 'expected a whole number of 64 bits' },
+    ),
+  ),
   n: maybe(z.int().min(1).max(128)),
   stop: maybe(z.union([z.string(), z.array(z.string()).max(16)])),
   stop_token_ids: maybe(z.array(tokenId).max(1000)),
@@ -129,15 +142,21 @@ const templateVariables = z
 
 /** Becoming a grammar takes the thread that answers all others, a millisecond for some kilobytes. */
 const LARGEST_SCHEMA = 2 ** 16;
-const isSmallEnough = (value: unknown): boolean => JSON.stringify(value).length <= LARGEST_SCHEMA;
-const TOO_LARGE = `more than ${LARGEST_SCHEMA} characters of JSON Schema`;
-const jsonSchema = z.record(z.string(), z.unknown()).check(mostMembers(1024)).refine(isSmallEnough, TOO_LARGE);
+const TOO_LARGE = `more than ${LARGEST_SCHEMA} characters of JSON Schema beside descriptions`;
+const jsonSchema = z
+  .record(z.string(), z.unknown())
+  .check(mostMembers(1024))
+  .refine((schema) => lengthOfRules(schema) <= LARGEST_SCHEMA, TOO_LARGE);
+/** OpenAPI's and JSON Schema's `true`: anything. */
+const parameters = maybe(z.union([z.boolean(), jsonSchema]));
+const areSmallEnough = (tools: readonly { readonly parameters?: object | boolean | undefined }[]): boolean =>
+  tools.reduce((sum, tool) => sum + lengthOfRules(tool.parameters ?? true), 0) <= LARGEST_SCHEMA;
 export const tool = members({
   type: z.literal('function'),
   function: members({
     name: functionName,
     description: maybe(z.string()),
-    parameters: maybe(jsonSchema),
+    parameters,
     strict: flag,
   }),
 });
@@ -173,7 +192,12 @@ export const chatBody = members({
   logprobs: maybe(z.union([z.boolean(), z.literal([0, 1]).transform((value) => value === 1)])),
   top_logprobs: maybe(z.int().min(0).max(20)),
   response_format: maybe(responseFormat),
-  tools: maybe(z.array(tool).max(128).refine(isSmallEnough, TOO_LARGE)),
+  tools: maybe(
+    z
+      .array(tool)
+      .max(128)
+      .refine((tools) => areSmallEnough(tools.map((one) => one.function)), TOO_LARGE),
+  ),
   tool_choice: maybe(toolChoice),
   parallel_tool_calls: flag,
   chat_template_kwargs: maybe(templateVariables),
@@ -187,6 +211,8 @@ export const completionBody = members({
   prompt: z.union([z.string(), tokenList, z.array(z.string()).min(1).max(256), z.array(tokenList).min(1).max(256)]),
   ...completionStreamFields,
   ...samplingFields,
+  /** 0 beside `echo`: the prompt is scored, and nothing is added. */
+  max_tokens: maybe(z.int().min(0).max(INT32_MAX)),
   ...tokenFields,
   ...accountFields,
   logprobs: maybe(z.int().min(0).max(20)),
@@ -277,12 +303,12 @@ export const responseBody = members({
           type: z.literal('function'),
           name: functionName,
           description: maybe(z.string()),
-          parameters: maybe(jsonSchema),
+          parameters,
           strict: flag,
         }),
       )
       .max(128)
-      .refine(isSmallEnough, TOO_LARGE),
+      .refine(areSmallEnough, TOO_LARGE),
   ),
   tool_choice: maybe(z.union([z.enum(['none', 'auto', 'required']), members({ type: z.literal('function'), name: functionName })])),
   parallel_tool_calls: flag,

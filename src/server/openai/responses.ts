@@ -1,14 +1,15 @@
 /** POST /v1/responses: a conversation as items, which newer clients ask by default. Nothing is kept between two requests. */
 import type { ReadMessage } from '../../engine/messages.js';
 import type { ToolCall } from '../../engine/tool-calls.js';
-import type { HostReply } from '../../host/host-request.js';
+import type { HostReply, TokenEvent } from '../../host/host-request.js';
 import { invalid, RequestFailure, unsupported } from '../failures.js';
 import { openModel, type ServerContext } from './context.js';
 import { planConversation, type ConversationPlan, type ConversationRequest } from './conversation.js';
 import type { Served } from './models.js';
 import { allReplies, streamReplies, type Asking } from './replying.js';
 import type { ResponseBody, ResponseFormatBody } from './requests.js';
-import { newId, tokenLogprob, tokenLogprobs, unixSeconds, type TokenLogprob } from './shapes.js';
+import { newId, textLogprobs, tokenLogprob, unixSeconds, type TokenLogprob } from './shapes.js';
+import { TokensOfText } from './token-text.js';
 import { CallReader } from './tools.js';
 
 /** Items as the messages of a chat; what the assistant said and the calls after it are one. What it thought is no message. */
@@ -114,13 +115,13 @@ const message = (id: string, status: string, text: string, logprobs: readonly To
   role: 'assistant',
   content: [{ type: 'output_text', text, annotations: [], ...(logprobs !== undefined && { logprobs }) }],
 });
-const callItem = ({ name, arguments: given }: ToolCall): Item & { type: 'function_call' } => ({
+const callItem = ({ name, arguments: given }: ToolCall, isCut: boolean): Item & { type: 'function_call' } => ({
   type: 'function_call',
   id: newId('fc'),
   call_id: newId('call'),
   name,
   arguments: given,
-  status: 'completed',
+  status: isCut ? 'incomplete' : 'completed',
 });
 
 const withLogprobs = ({ include = [] }: ResponseBody): boolean => include.includes('message.output_text.logprobs');
@@ -177,8 +178,13 @@ async function outputOf(
   const rest = reader.rest();
   const said = read.text + rest.text;
   const calls = [...read.calls, ...rest.calls];
-  const logprobs = withLogprobs(body) ? await tokenLogprobs(slices, served.model, reply) : undefined;
-  return [...(said === '' && calls.length > 0 ? [] : [message(newId('msg'), statusOf(reply), said, logprobs)]), ...calls.map(callItem)];
+  const logprobs = withLogprobs(body) ? await textLogprobs(slices, served.model, reply, said) : undefined;
+  // What was said before a call is whole, whatever has become of the call.
+  const status = calls.length > 0 ? 'completed' : statusOf(reply);
+  return [
+    ...(said === '' && calls.length > 0 ? [] : [message(newId('msg'), status, said, logprobs)]),
+    ...calls.map((call) => callItem(call, reader.isCut && call === calls.at(-1))),
+  ];
 }
 
 export async function respond(context: ServerContext, body: ResponseBody, asking: Asking): Promise<object> {
@@ -201,6 +207,7 @@ export async function* streamResponse(context: ServerContext, body: ResponseBody
   let events = 0;
   const event = (type: string, value: object): string => eventOf(`response.${type}`, events++, value);
 
+  const reader = new CallReader();
   let said: { readonly id: string; text: string; logprobs: TokenLogprob[] } | undefined;
   /** Of the message that is being written. */
   const place = (): object => ({ item_id: said!.id, output_index: output.length, content_index: 0 });
@@ -228,7 +235,7 @@ export async function* streamResponse(context: ServerContext, body: ResponseBody
   }
   function* call(made: ToolCall): Generator<string> {
     yield* endMessage('completed');
-    const item = callItem(made);
+    const item = callItem(made, reader.isCut);
     const at = { item_id: item.id, output_index: output.length };
     yield event('output_item.added', { output_index: output.length, item: { ...item, arguments: '', status: 'in_progress' } });
     yield event('function_call_arguments.delta', { ...at, delta: item.arguments });
@@ -237,7 +244,9 @@ export async function* streamResponse(context: ServerContext, body: ResponseBody
     output.push(item);
   }
 
-  const reader = new CallReader();
+  const ofText = new TokensOfText<TokenEvent>(served.model);
+  const logprobsOf = (text: string): TokenLogprob[] =>
+    withLogprobs(body) ? ofText.tell(text).map((each) => tokenLogprob(served.model, each)) : [];
   let begun = false;
   for await (const { token, reply } of streamReplies(served, draws, asking)) {
     if (!begun) {
@@ -247,14 +256,14 @@ export async function* streamResponse(context: ServerContext, body: ResponseBody
     }
     if (token !== undefined) {
       const { text, calls } = tools === null ? { text: token.text, calls: [] } : reader.read(token.text);
-      const logprobs = withLogprobs(body) ? [tokenLogprob(served.model, token)] : [];
-      if (text !== '' || (logprobs.length > 0 && tools === null)) yield* say(text, logprobs);
+      ofText.draw(token);
+      if (text !== '') yield* say(text, logprobsOf(text));
       for (const made of calls) yield* call(made);
       continue;
     }
     const rest = reader.rest();
     for (const made of rest.calls) yield* call(made);
-    if (rest.text !== '' || (said === undefined && output.length === 0)) yield* say(rest.text, []);
+    if (rest.text !== '' || (said === undefined && output.length === 0)) yield* say(rest.text, logprobsOf(rest.text));
     yield* endMessage(statusOf(reply));
     yield event(statusOf(reply), { response: responseOf(id, created, body, output, reply) });
   }

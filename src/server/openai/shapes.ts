@@ -5,6 +5,7 @@ import type { TokenAlternatives } from '../../engine/model.js';
 import type { HostReply, TokenEvent } from '../../host/host-request.js';
 import type { HostedModel } from '../../host/hosted-model.js';
 import type { Slices } from '../slices.js';
+import { nameByText, tokenBytes, TokensOfText, type TokenName } from './token-text.js';
 
 export const newId = (kind: string): string => `${kind}-${randomBytes(12).toString('hex')}`;
 export const unixSeconds = (): number => Math.floor(Date.now() / 1000);
@@ -49,10 +50,10 @@ export function sumOf(usages: readonly Usage[]): Usage {
 interface ChanceShape {
   readonly token: string;
   readonly logprob: number;
-  readonly bytes: readonly number[] | null;
+  readonly bytes: readonly number[];
 }
 
-/** A token with what the model thought of it; the bytes are null where the token is a part of a character. */
+/** A token with what the model thought of it. */
 export interface TokenLogprob extends ChanceShape {
   readonly top_logprobs: readonly ChanceShape[];
 }
@@ -60,37 +61,20 @@ export interface TokenLogprob extends ChanceShape {
 /** JSON has no infinity; OpenAI writes this for what is beyond it. */
 export const finite = (logprob: number): number => Math.max(logprob, -9999);
 
-/** Of a model's tokens, as they came up: an answer with likeliest tokens names tens of thousands. */
-const tokenTexts = new WeakMap<HostedModel, Map<number, string>>();
-export function tokenText(model: HostedModel, id: number): string {
-  let texts = tokenTexts.get(model);
-  if (texts === undefined) tokenTexts.set(model, (texts = new Map()));
-  let text = texts.get(id);
-  if (text === undefined) texts.set(id, (text = model.detokenize([id], { withControl: true })));
-  return text;
-}
-
-/** What a token is called by: its text, or as vLLM does where it is asked to, its id. */
-export type TokenName = (model: HostedModel, id: number) => string;
-export const nameById: TokenName = (_, id) => `token_id:${id}`;
-export const namesOf = (body: { readonly return_tokens_as_token_ids?: boolean | undefined }): TokenName =>
-  body.return_tokens_as_token_ids === true ? nameById : tokenText;
-
 function chanceShape(model: HostedModel, { tokenId, logprob }: TokenChance, name: TokenName): ChanceShape {
-  const text = tokenText(model, tokenId);
-  return { token: name(model, tokenId), logprob: finite(logprob), bytes: text.includes('\u{fffd}') ? null : [...Buffer.from(text)] };
+  return { token: name(model, tokenId), logprob: finite(logprob), bytes: tokenBytes(model, tokenId) };
 }
 
 export const tokenLogprob = (
   model: HostedModel,
   { topLogprobs = [], ...sampled }: SampledChance,
-  name: TokenName = tokenText,
+  name: TokenName = nameByText,
 ): TokenLogprob => ({
   ...chanceShape(model, sampled, name),
   top_logprobs: topLogprobs.map((chance) => chanceShape(model, chance, name)),
 });
 
-type SampledChance = TokenChance & Pick<TokenEvent, 'topLogprobs'>;
+export type SampledChance = TokenChance & Pick<TokenEvent, 'topLogprobs'>;
 
 /** Each token of a reply with the likeliest ones at its place, where they were asked for. */
 export const sampledChances = ({ tokenIds, logprobs, topLogprobs }: HostReply): SampledChance[] =>
@@ -100,8 +84,25 @@ export const sampledChances = ({ tokenIds, logprobs, topLogprobs }: HostReply): 
     ...(topLogprobs !== undefined && { topLogprobs: topLogprobs[i]! }),
   }));
 
-export const tokenLogprobs = (slices: Slices, model: HostedModel, reply: HostReply, name: TokenName = tokenText): Promise<TokenLogprob[]> =>
-  slices.map(sampledChances(reply), (chance) => tokenLogprob(model, chance, name));
+export const tokenLogprobs = (
+  slices: Slices,
+  model: HostedModel,
+  reply: HostReply,
+  name: TokenName = nameByText,
+): Promise<TokenLogprob[]> => slices.map(sampledChances(reply), (chance) => tokenLogprob(model, chance, name));
+
+/** Those of the tokens that a text is made of, which the reply begins with. */
+export function textLogprobs(
+  slices: Slices,
+  model: HostedModel,
+  reply: HostReply,
+  text: string,
+  name: TokenName = nameByText,
+): Promise<TokenLogprob[]> {
+  const tokens = new TokensOfText<SampledChance>(model);
+  for (const chance of sampledChances(reply)) tokens.draw(chance);
+  return slices.map(tokens.tell(text), (chance) => tokenLogprob(model, chance, name));
+}
 
 /** vLLM's: for each token of the prompt the likeliest ones and itself, by their ids; null for the first, which follows nothing. */
 export type PromptLogprobs = readonly (Readonly<Record<string, { logprob: number; rank: number; decoded_token: string }>> | null)[];
@@ -117,7 +118,7 @@ export async function promptLogprobs(
     Object.fromEntries(
       [...top.slice(0, count).map((chance, i) => ({ ...chance, rank: i + 1 })), { tokenId, logprob, rank }].map((of) => [
         of.tokenId,
-        { logprob: finite(of.logprob), rank: of.rank, decoded_token: tokenText(model, of.tokenId) },
+        { logprob: finite(of.logprob), rank: of.rank, decoded_token: nameByText(model, of.tokenId) },
       ]),
     ),
   );

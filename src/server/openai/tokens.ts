@@ -7,7 +7,8 @@ import { allReplies, type Asking } from './replying.js';
 import type { detokenizeBody, GenerateBody, tokenizeBody } from './requests.js';
 import { drawSettings } from './sampling.js';
 import { scorePrompt } from './scoring.js';
-import { nameById, newId, tokenLogprobs, tokenText, usageOf } from './shapes.js';
+import { newId, tokenLogprobs, usageOf } from './shapes.js';
+import { nameById } from './token-text.js';
 
 export async function generate(context: ServerContext, body: GenerateBody, asking: Asking): Promise<object> {
   const { token_ids: tokenIds, sampling_params: sampling } = body;
@@ -50,7 +51,8 @@ export async function tokenize(context: ServerContext, body: z.output<typeof tok
     count: tokens.length,
     max_model_len: model.contextTokens,
     tokens,
-    token_strs: body.return_token_strs === true ? await asking.slices.map(tokens, (id) => tokenText(model, id)) : null,
+    token_strs:
+      body.return_token_strs === true ? await asking.slices.map(tokens, (id) => model.detokenize([id], { withControl: true })) : null,
   };
 }
 

@@ -2,11 +2,11 @@
  * Tools: how the model is told of them, what it may write, and how calls are read out of that. A grammar keeps calls to the tools and to
  * the schemas of their parameters.
  */
-import { grammarOfJsonSchema } from '../../engine/json-schema.js';
-import { CALL_TAGS, type ToolCall } from '../../engine/tool-calls.js';
+import { SchemaGrammar } from '../../engine/json-schema.js';
+import { CALL_TAGS, compactJson, type ToolCall } from '../../engine/tool-calls.js';
 import { asMeant } from '../../host/structured-reply.js';
 import { IsoproError } from '../../errors.js';
-import { invalid, unsupported } from '../failures.js';
+import { invalid } from '../failures.js';
 import type { ToolBody, ToolChoiceBody } from './requests.js';
 
 const [BEGIN, END] = CALL_TAGS;
@@ -17,9 +17,11 @@ export interface ToolPlan {
   /** Goes before the conversation; the model is not told in any other way. */
   readonly instructions: string;
   readonly grammar: string;
+  /** Where calls begin: what ends a text ends none of them. */
+  readonly stopBefore: string;
 }
 
-const parametersOf = ({ function: { parameters } }: ToolBody): object => parameters ?? { type: 'object', properties: {} };
+const parametersOf = ({ function: { parameters } }: ToolBody): object | boolean => parameters ?? { type: 'object', properties: {} };
 
 function instructionsOf(tools: readonly ToolBody[], mustCall: boolean): string {
   const described = tools.map((tool) => {
@@ -52,35 +54,33 @@ function textRules(): string {
   return `${rules.join('\n')}\n`;
 }
 
-function callGrammar(tools: readonly ToolBody[], { text, most }: { text: boolean; most: number }): string {
-  const calls = tools.map((tool) => ({
-    type: 'object',
-    properties: { name: { const: tool.function.name }, arguments: asMeant(parametersOf(tool)) },
-    required: ['name', 'arguments'],
-    additionalProperties: false,
-  }));
-  // A reference into a tool's parameters is to them, not to this schema.
-  const referring = tools.findIndex((tool) => /"\$ref":/.test(JSON.stringify(parametersOf(tool))));
-  if (referring >= 0)
-    throw unsupported(
-      `tools[${referring}].function.parameters`,
-      'a tool with $ref in its parameters: this server has none yet; write them out',
-    );
-  let object: string;
+/**
+ * The rule of a tool's calls. What no grammar keeps of a tool that is not strict, the model is told and may break.
+ * @param at the tool's place in the request
+ */
+function callRule(grammar: SchemaGrammar, tool: ToolBody, at: number): string {
+  const { name, strict = false } = tool.function;
   try {
-    object = grammarOfJsonSchema({ anyOf: calls }).replace(/^root ::=/, 'object ::=');
+    const given = grammar.add(asMeant(parametersOf(tool)), { objects: true, partly: !strict });
+    return `"{" ws "\\"name\\"" colon "\\"${name}\\"" comma "\\"arguments\\"" colon ${given} ws "}"`;
   } catch (error) {
     if (!(error instanceof IsoproError)) throw error;
-    const at = Number(/#\/anyOf\/(\d+)/.exec(error.message)?.[1] ?? 0);
     throw invalid(`tools[${at}].function.parameters`, error.message, 'grammar_invalid');
   }
+}
+
+/** @param tools by their places in the request */
+function callGrammar(tools: readonly (readonly [number, ToolBody])[], { text, most }: { text: boolean; most: number }): string {
+  const grammar = new SchemaGrammar();
+  const calls = tools.map(([at, tool]) => callRule(grammar, tool, at));
   const more = most > 1 ? ` ("\\n" "${BEGIN}" after-one){0,${most - 1}}` : '';
   return [
     text ? 'root ::= text-0' : `root ::= "${BEGIN}" after-tag`,
-    `after-one ::= "\\n" object "\\n${END}"`,
+    `after-one ::= "\\n" call "\\n${END}"`,
     `after-tag ::= after-one${more}`,
     text ? textRules() : '',
-    object,
+    `call ::= ${calls.join(' | ')}`,
+    grammar,
   ].join('\n');
 }
 
@@ -99,12 +99,13 @@ export function planTools(tools: readonly ToolBody[] | undefined, choice: ToolCh
     return null;
   }
   if (choice === 'none') return null;
-  const wanted = typeof choice === 'object' ? all.filter((tool) => tool.function.name === choice.function.name) : all;
+  const wanted = [...all.entries()].filter(([, tool]) => typeof choice !== 'object' || tool.function.name === choice.function.name);
   if (wanted.length === 0) throw invalid('tool_choice', 'tool_choice names none of the tools');
   const one = typeof choice === 'object' || !parallel;
   return {
     instructions: instructionsOf(all, choice !== 'auto'),
     grammar: callGrammar(wanted, { text: choice === 'auto', most: one ? 1 : MOST_CALLS }),
+    stopBefore: BEGIN,
   };
 }
 
@@ -113,6 +114,12 @@ export class CallReader {
   #held = '';
   #inCall = false;
   #called = false;
+  #isCut = false;
+
+  /** Whether the reply ended within the arguments of its last call. */
+  get isCut(): boolean {
+    return this.#isCut;
+  }
 
   /** The text and the calls that are whole by now. */
   read(piece: string): { text: string; calls: ToolCall[] } {
@@ -148,7 +155,9 @@ export class CallReader {
     if (!this.#inCall) return { text: this.#called ? '' : held, calls: [] };
     const [, name, written] = BEGUN.exec(held) ?? [];
     if (name === undefined || written === undefined) return { text: '', calls: [] };
-    return { text: '', calls: [wholeCall(held) ?? { name: JSON.parse(name) as string, arguments: written.trim() }] };
+    const whole = wholeCall(held);
+    this.#isCut = whole === null;
+    return { text: '', calls: [whole ?? { name: JSON.parse(name) as string, arguments: written.trim() }] };
   }
 }
 
@@ -167,6 +176,8 @@ function wholeCall(held: string): ToolCall | null {
 
 /** As its grammar has written it. */
 function callOf(json: string): ToolCall {
-  const { name, arguments: given } = JSON.parse(json) as { name: string; arguments: unknown };
-  return { name, arguments: JSON.stringify(given) };
+  const [, name, written] = BEGUN.exec(json) ?? [];
+  const given = written?.trim().replace(/\s*\}$/, '') ?? '';
+  JSON.parse(given);
+  return { name: JSON.parse(name ?? '') as string, arguments: compactJson(given) };
 }
