@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import path from 'node:path';
 import type { Server } from '../../src/server/server.js';
-import { callText, CallReader, planTools } from '../../src/server/openai/tools.js';
+import { callText } from '../../src/engine/tool-calls.js';
+import { CallReader, planTools } from '../../src/server/openai/tools.js';
 import { allowedBy } from '../models/gbnf.js';
 import { eventsOf, reported, send, start, type Answer } from '../models/server.js';
 
