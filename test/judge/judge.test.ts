@@ -465,7 +465,12 @@ describe('figures: nothing that a run says of itself in sums is believed', () =>
       'an evaluation on dev problems that were never asked',
       () => ({
         records: measuring({
-          heldOut: { passRate: 0.9, n: 8, verdicts: [{ weight: 1, verdicts: 'pppppppf' }], best: [{ weight: 1, verdicts: 'ffffffff' }] },
+          heldOut: {
+            passRate: 0.9,
+            n: 8,
+            verdicts: ['pppp', 'pppf'].map((verdicts) => ({ weight: 0.5, verdicts })),
+            best: ['ffff', 'ffff'].map((verdicts) => ({ weight: 0.5, verdicts })),
+          },
         }),
       }),
     ],
@@ -608,7 +613,7 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
     await using model = await loadModel(trained.model, { threads: 1, contextTokens: 2048 });
     await using task = await openTask(trained.task);
     const { problems } = await evaluationSet(task, 'test', 10);
-    const problem = problems.find(({ tier }) => tier === 'long')!;
+    const problem = problems.find(({ tier }) => tier === 'short')!;
     heldOut = { problem, promptIds: [...model.renderChat(await task.prompt(problem, 'plain')).tokenIds] };
   });
 
@@ -754,12 +759,11 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
   test.each<[string, Records, RegExp]>([
     [
       'a verdict that its reply does not have',
-      onRecord('held_out', (record) => [
-        record.payload.set === 'dev'
-          ? withPayload(record, { outcomes: (record.payload.outcomes as string[][]).map(([id, tier]) => [id, tier, 'pass']) as never })
-          : record,
-      ]),
-      /dev problem 0: the run logged pass, and the verifier says fail/,
+      (batch, at) =>
+        onRecord('dev_reply', (record) => [
+          record.payload.iteration === 0 ? withPayload(record, { tokenIds: trained.ok, finish: 'stop' }) : record,
+        ])(batch, at),
+      /dev problem 0: the run logged fail, and the verifier says pass/,
     ],
     ['no replies', onRecord('dev_reply', () => []), /one reply to each dev problem/],
     [
@@ -777,11 +781,12 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
               ? []
               : [record],
         ),
-      /is not an evaluation of the dev problems/,
+      /the dev accuracy of iteration 1|is not an evaluation of the dev problems/,
     ],
     ['a reply that ended where it did not', onRecord('dev_reply', (record) => [withPayload(record, { finish: 'stop' })]), /no end token/],
-  ])('an evaluation of the dev problems with %s', async (_, records, detail) => {
-    await failsAt(13, verified(await cheating({ records })), detail);
+  ])('an evaluation of the dev problems with %s', async (what, records, detail) => {
+    // a problem less changes what the rules read, which is found before
+    await failsAt(what === 'a problem less' ? 12 : 13, verified(await cheating({ records })), detail);
   });
 
   test('on a machine that is too slow for the verifier nobody is a forger, and nobody passes', async () => {
@@ -801,14 +806,19 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
       .flat()
       .filter(({ payload }) => payload.kind === 'rollout' && (payload.verdict as { kind: string }).kind === 'pass').length;
     const { code, report, said } = await slow(honest, 'ok');
+    const devPasses = trained.batches
+      .flat()
+      .filter(({ payload }) => payload.kind === 'held_out' && payload.set === 'dev')
+      .flatMap(({ payload }) => payload.outcomes as [string, string, string][])
+      .filter(([, , kind]) => kind === 'pass').length;
     // with the test problems after
-    expect([code, report.verdict, report.failure, report.unverified]).toEqual([5, 'not_verified', null, passes + 20]);
+    expect([code, report.verdict, report.failure, report.unverified]).toEqual([5, 'not_verified', null, passes + devPasses + 20]);
     expect(report.heldOut).toMatchObject({
       before: { differing: 0, unverified: 0, p: 1 },
       after: { differing: 0, unverified: 20, p: 1, measured: { valid: false } },
     });
     expect(report.scores.accuracy_score).toBeNull();
-    expect(said).toMatch(new RegExp(`NOT VERIFIED: .*${passes + 20} verdicts`));
+    expect(said).toMatch(new RegExp(`NOT VERIFIED: .*${passes + devPasses} verdicts`));
     // what the verifier does find is held against the run all the same
     const forged = await cheating({
       records: consistently(onRecord('rollout', (record) => [withPayload(record, { verdict: { kind: 'pass', violations: [] } })])),
@@ -1141,7 +1151,7 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
     });
     expect(some.steps.find(({ step }) => step === 10)).toMatchObject({
       status: 'findings',
-      detail: 'every verdict is as claimed; 3 figures of verdicts differ from the claim',
+      detail: expect.stringMatching(/^every verdict is as claimed; 3 figures of verdicts differ from the claim; /),
     });
   });
 

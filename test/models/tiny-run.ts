@@ -78,6 +78,8 @@ export interface TrainedRun {
   readonly adapter: { readonly path: string; readonly sha256: string; readonly targets: AdapterTargets };
   readonly after: NewRunRecord;
   readonly accuracy: { readonly before: number | null; readonly after: number | null };
+  /** Tokens of the reply that passes. */
+  readonly ok: readonly number[];
 }
 
 const EVALUATION = { style: 'plain', maxTokens: 6, maxSequences: 8, contextTokens: 2048, threads: 1 } as const;
@@ -426,6 +428,7 @@ export async function trainTinyRun(folder: string): Promise<TrainedRun> {
     adapter: { path: adapterPath, sha256, targets: adapterTargets(trainer.info.targets) },
     after: claim('after', sha256, after),
     accuracy: { before: before.summary.mean, after: after.summary.mean },
+    ok: [...model.tokenize('ok'), endOf(model)],
   };
 }
 
