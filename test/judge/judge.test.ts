@@ -818,13 +818,14 @@ describe('rollouts: every verdict is given again, and no problem of an evaluatio
       after: { differing: 0, unverified: 20, p: 1, measured: { valid: false } },
     });
     expect(report.scores.accuracy_score).toBeNull();
-    expect(said).toMatch(new RegExp(`NOT VERIFIED: .*${passes + devPasses} verdicts`));
+    expect(said.replace(/\s+/g, ' ')).toMatch(new RegExp(`NOT VERIFIED: .*${passes + devPasses} verdicts of rollouts`));
     // what the verifier does find is held against the run all the same
     const forged = await cheating({
       records: consistently(onRecord('rollout', (record) => [withPayload(record, { verdict: { kind: 'pass', violations: [] } })])),
     });
     expect(await slow(forged, 'ok', '--held-out=none')).toMatchObject({ code: 4, report: { failure: { step: 13 } } });
-    expect(await slow(forged, 'no', '--held-out=none')).toMatchObject({ code: 5, report: { verdict: 'not_verified' } });
+    // what the base model said in the first iteration is none of the replies that take long
+    expect(await slow(forged, 'no', '--held-out=none')).toMatchObject({ code: 4, report: { failure: { step: 13 } } });
   });
 
   test("a prompt that is not the problem's, a problem that is not its id's", async () => {
