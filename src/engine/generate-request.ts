@@ -136,7 +136,7 @@ export const tokenIds = z
       (Array.isArray(value) &&
         wrongLength(value) === undefined &&
         value.every((id) => Number.isInteger(id) && Math.abs(id as number) <= INT32_MAX)),
-    { error: ({ input }) => wrongLength(input) ?? 'expected an Int32Array or an array of whole numbers' },
+    { error: ({ input }) => wrongLength(input) ?? 'expected an Int32Array or an array of whole numbers', abort: true },
   )
   .transform((ids) => (types.isInt32Array(ids) ? ids : Int32Array.from(ids)))
   .pipe(copied(types.isInt32Array, Int32Array));

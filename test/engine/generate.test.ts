@@ -449,7 +449,7 @@ describe('bad input is a typed error', () => {
     ['NaN temperature', { sampling: { temperature: NaN } }],
     ['negative temperature', { sampling: { temperature: -1 } }],
     ['infinite temperature', { sampling: { temperature: Infinity } }],
-    ['topP of 0', { sampling: { topP: 0 } }],
+    ['topP below 0', { sampling: { topP: -0.01 } }],
     ['a negative seed', { sampling: { seed: -1n } }],
     ['maxTokens of 0', { maxTokens: 0 }],
     ['a fractional maxTokens', { maxTokens: 1.5 }],
