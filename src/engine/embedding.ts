@@ -1,9 +1,10 @@
 /** Texts as vectors: what `Model.embed` is asked for and gives. */
+import { types } from 'node:util';
 import { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import type { Adapter } from './adapter.js';
 import { cancellable, type Addon, type NativeAdapter, type NativeModel } from './addon.js';
-import { bounded, wrongLength } from './bounded-list.js';
+import { bounded } from './bounded-list.js';
 import { abortSignal, checked } from './checked.js';
 import { tokenIds, type TokenIds } from './generate-request.js';
 import { contextOf, withContextRemedy, type ContextLimits } from './context-overflow.js';
@@ -23,13 +24,13 @@ export interface Embeddings {
   readonly tokens: readonly number[];
 }
 
-const embedTexts = bounded(
-  z.array(
-    z.union([z.string().min(1, 'an empty text has no embedding'), tokenIds], {
-      error: ({ input }) => (typeof input === 'string' ? undefined : (wrongLength(input) ?? 'expected a text or token ids')),
-    }),
-  ),
-);
+const textOrIds = z
+  .custom<string | TokenIds>((value) => typeof value === 'string' || Array.isArray(value) || types.isInt32Array(value), {
+    error: 'expected a text or token ids',
+    abort: true,
+  })
+  .pipe(z.union([z.string().min(1, 'an empty text has no embedding'), tokenIds]));
+const embedTexts = bounded(z.array(textOrIds));
 const embedOptions = z.strictObject({
   adapter: z
     .custom<Adapter | null>((value) => value === null || typeof (value as Adapter).id === 'string', 'expected an Adapter or null')

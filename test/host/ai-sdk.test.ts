@@ -90,7 +90,7 @@ describe('generateText', () => {
     expect(new Set(first).size).toBeGreaterThan(2);
     expect(new Set([...(await texts(8)), ...(await texts(8))]).size).toBe(1);
     const streamed = async (): Promise<string> => streamText({ model: isopro('tiny'), prompt: 'Name a river.', maxOutputTokens: 24 }).text;
-    expect(await streamed()).not.toBe(await streamed());
+    expect(new Set([await streamed(), await streamed(), await streamed(), await streamed()]).size).toBeGreaterThan(1);
   });
 
   test('warns of what it does not know, and refuses files', async () => {
