@@ -51,7 +51,8 @@ function folderTables(name, { ablation, modes }, figures) {
       `${machine.arch} with ${machine.threads} thread${machine.threads === 1 ? '' : 's'}. Per cent of ${full.runs[0].before.n} frozen ` +
       `test problems solved` +
       ` greedily, with 95 % intervals; the mean counts each tier once and a group of tiers as one. p is the exact paired test of ` +
-      `that mean over the same problems, McNemar’s where all problems weigh alike, each counting once. Written by \`npm run docs:results\` from \`results/${name}/\`.`,
+      `that mean over the same problems, McNemar’s where all problems weigh alike, each counting once. ` +
+      `Written by \`npm run docs:results\` from \`results/${name}/\`.`,
     table(
       ['full run', 'before', 'after', 'change', 'gained', 'lost', 'p', 'minutes', 'tokens sampled', 'trained on', 'peak memory, MB'],
       full.runs.map(({ seed, before, after, paired, seconds, tokens, peakRssBytes }) => [

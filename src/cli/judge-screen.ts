@@ -120,7 +120,8 @@ function scoreLines({ scores, heldOut, fresh, violations, policy }: JudgeReport,
       accuracy === null
         ? 'accuracy score  none: held-out accuracy was not measured, or is no result'
         : `accuracy score  ${accuracy.toFixed(3)} = ${percent((fresh?.measured ?? heldOut!.after.measured).mean)} of the ` +
-            `${fresh === null ? 'test' : 'fresh'} problems solved after training, measured here, / ${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target; less is no failure)` +
+            `${fresh === null ? 'test' : 'fresh'} problems solved after training, measured here, / ` +
+            `${(100 * target).toFixed(1).replace(/\.0$/, '')} % (--target; less is no failure)` +
             `${accuracy === 1 ? ', at most 1' : ''}`,
     ),
     said(

@@ -486,7 +486,8 @@ export class Model {
   async loadAdapter(path: string): Promise<Adapter> {
     requireAdapter(path);
     const native = await settled(this.#native.loadAdapter(path));
-    return new Adapter({ native, handles: 0 }, path, await hashFile(path)); // only now: gigabytes that are no adapter are not read to their end
+    // only now: gigabytes that are no adapter are not read to their end
+    return new Adapter({ native, handles: 0 }, path, await hashFile(path));
   }
 
   /**

@@ -16,8 +16,8 @@ export interface HostRequest extends Omit<BatchRequest, 'adapter'> {
  * in the order of their places in the cache, and activations are rounded to 8 bits. `score` under the reply's own prompt and adapter
  * checks it within hundredths.
  *
- * A reply takes cells of the cache as it needs them, whatever `maxTokens` allows. Where none are left, the youngest of the highest rank pauses: what it was
- * told and has said is evaluated again when there is room, and its tokens go on from there.
+ * A reply takes cells of the cache as it needs them, whatever `maxTokens` allows. Where none are left, the youngest of the highest rank
+ * pauses: what it was told and has said is evaluated again when there is room, and its tokens go on from there.
  */
 export type HostReply = BatchReply;
 

@@ -346,7 +346,8 @@ class SampleCheck {
     if (new Set(problems.map(({ problemId }) => problemId)).size !== problems.length) fail(`iteration ${iteration} has a problem twice`);
     if (problems.length > wanted || sampled !== problems.length * samples)
       fail(
-        `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, and the settings say ${wanted} problems, ${samples} samples of each`,
+        `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, and the settings say ${wanted} problems, ` +
+          `${samples} samples of each`,
       );
     return problems;
   }

@@ -67,7 +67,10 @@ async function drawFresh({ reader, start, task, model, nonce, perTier, tested, s
   return problems;
 }
 
-/** One-sided p that the mean over tiers is no greater in the first: a normal test on rates with one success and one failure added to each. */
+/**
+ * One-sided p that the mean over tiers is no greater in the first: a normal test on rates, to each of which a success and a failure are
+ * added.
+ */
 export function gapP(a: Pick<Summary, 'byTier'>, b: Pick<Summary, 'byTier'>, tiers: OpenTask['tiers']): number {
   const present = tiers.filter(({ id }) => Object.hasOwn(a.byTier, id) && Object.hasOwn(b.byTier, id));
   const slotOf = ({ id, group }: OpenTask['tiers'][number]): string => group ?? id;

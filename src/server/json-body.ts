@@ -6,7 +6,7 @@ import { invalid, RequestFailure } from './failures.js';
 const DEEPEST = 128;
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
-/** Objects, lists and members of objects: making more of them than any request has would hold up everybody. Numbers and texts cost little. */
+/** Objects, lists and members of objects: more of them than any request has would hold up everybody. Numbers and texts cost little. */
 const MOST_PLACES = 2 ** 18;
 
 /** How deep brackets outside of strings are nested, and how many there are with the members of objects; as far as one is too much. */

@@ -114,7 +114,8 @@ describe('a text on a screen', () => {
       writeFileSync(
         at('task.mjs'),
         `export default { id: 't', version: '1', tiers: [{ id: ${JSON.stringify(`a${hostile}`)} }], generate: (t, s) => ({ n: String(s) }),
-          prompt: (p) => [{ role: 'user', content: p.n + ${JSON.stringify(hostile)} }], parse: (text) => ({ ok: true, answer: text, form: 'text' }),
+          prompt: (p) => [{ role: 'user', content: p.n + ${JSON.stringify(hostile)} }],
+          parse: (text) => ({ ok: true, answer: text, form: 'text' }),
           verify: () => { throw new Error(${JSON.stringify(hostile)}); }, trivialPolicies: {} };`,
       );
       writeFileSync(at('replies.jsonl'), `${JSON.stringify({ problemId: hostile, text: hostile })}\n${hostile}\n`);

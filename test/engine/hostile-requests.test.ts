@@ -1,4 +1,4 @@
-/** Whatever a caller hands to the engine ends in an answer or a typed error: long runs of a text, lists of any length, numbers of any size. */
+/** What a caller hands to the engine ends in an answer or a typed error: long runs of a text, lists of any length, numbers of any size. */
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';

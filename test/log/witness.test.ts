@@ -363,7 +363,7 @@ const onSockets = process.platform === 'win32' ? describe.skip : describe;
 onSockets('the address of the witness', () => {
   const tooLong = (): string => join(folder.path, 'h'.repeat(120));
 
-  /** Listens in the witness's place and answers every question with what `reply` makes of it. Resolves to all questions that it was asked. */
+  /** Listens in the witness's place and answers every question with what `reply` makes of it. It keeps the questions. */
   async function impostor(home: string, reply: (question: Record<string, unknown>, socket: Socket) => unknown) {
     mkdirSync(join(home, 'witness'), { recursive: true });
     const asked: Record<string, unknown>[] = [];

@@ -13,7 +13,9 @@ const unescaped = (text: string): string =>
   );
 const setOf = (text: string): RegExp =>
   new RegExp(
-    `^[${text.replace(/\\U([0-9a-f]{8})/g, (_, hex: string) => `\\u{${hex}}`).replace(/\\(["[\]])/g, (_, c: string) => (c === '"' ? c : `\\${c}`))}]$`,
+    `^[${text
+      .replace(/\\U([0-9a-f]{8})/g, (_, hex: string) => `\\u{${hex}}`)
+      .replace(/\\(["[\]])/g, (_, c: string) => (c === '"' ? c : `\\${c}`))}]$`,
     'u',
   );
 

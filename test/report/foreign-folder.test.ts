@@ -1,4 +1,4 @@
-/** A run folder may come from a stranger: nothing outside of it is written or made, whatever in it is a link, by any command that is given it. */
+/** A run folder may come from a stranger: whatever in it is a link, no command that is given it writes anything outside of it. */
 import { hash } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';

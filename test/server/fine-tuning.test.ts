@@ -368,7 +368,7 @@ test('a model that is served scores replies to rows, a judge derives the scores 
   const { body: judging } = await send(server, '/api/jobs', {
     method: 'POST',
     headers: { authorization },
-    body: { kind: 'judge', settings: { run, task, check, heldOut: 'none' } },
+    body: { kind: 'judge', settings: { run, task, check } },
   });
   for (let state = judging.state; ; ) {
     const { body } = await send(server, `/api/jobs/${judging.id}`, { headers: { authorization } });

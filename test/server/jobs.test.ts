@@ -20,6 +20,7 @@ import { scriptedPolicy } from '../../src/truth-seeking/scripted-policy.js';
 import { z } from 'zod';
 import { createTrainer, loadModel } from '../../src/index.js';
 import { decideGate, Registry } from '../../src/registry/index.js';
+import { keptLook, looksAt } from '../../src/registry/looks.js';
 import { asFlags, MAIN, runCli } from '../cli/run-cli.js';
 import { writeRunFolder } from '../models/run-folder.js';
 import { ADMIN, asAdmin, closeAll, folder, reported, send, start, type Answer } from '../models/server.js';
@@ -409,14 +410,19 @@ describe('a gate', () => {
         return [code, JSON.parse(stdout)];
       };
       expect(await again('one')).toEqual([3, job.result]);
-      const { gates } = (await registry.read()).state;
+      const { state, events: recorded } = await registry.read();
+      const { gates } = state;
       expect(gates).toHaveLength(1);
+      const seen = keptLook(registry, looksAt(1, recorded)[0]!)!;
 
       // it accepts; whoever was interrupted before the move or behind it ends with the same
-      const under = { task: 'scheduling', epoch: 'e', verifier: 'v' };
+      const { task, epoch, verifier } = seen.trials[0]!;
+      const under = { task, epoch, verifier };
       const of = (version: string, i: number, score: number) => ({ ...under, version, problem: `p${i}`, score });
       const trials = Array.from({ length: 16 }, (_, i) => [of(ids[1]!, i, 1), of('base', i, 0)]).flat();
-      expect(await decideGate(registry, 1, { seed: gates[0]!.seed!, trials })).toMatchObject({ decision: 'accepted' });
+      expect(await decideGate(registry, 1, { ...seen, seed: gates[0]!.seed!, trials: [...seen.trials, ...trials] })).toMatchObject({
+        decision: 'accepted',
+      });
       const moved = { alias: 'scheduling@champion', from: null, to: ids[1] };
       for (const _ of [1, 2]) expect(await again('two')).toEqual([0, { gate: 1, decision: null, moved }]);
       // what it accepted has been used: another call begins another gate

@@ -137,7 +137,8 @@ describe('the ends of ranges', () => {
 
   test('seeds of 64 bits are read by their digits', async () => {
     const seeded = async (seed: string): Promise<[number, string]> => {
-      const body = `{"model":"base","max_tokens":24,"temperature":2, "seed" : ${seed} ,"messages":[{"role":"user","content":"\\"seed\\": 18446744073709551615,"}]}`;
+      const messages = '[{"role":"user","content":"\\"seed\\": 18446744073709551615,"}]';
+      const body = `{"model":"base","max_tokens":24,"temperature":2, "seed" : ${seed} ,"messages":${messages}}`;
       const answer = await send(server, '/v1/chat/completions', { body });
       return [answer.status, answer.status === 200 ? answer.body.choices[0].message.content : answer.body.error.param];
     };
