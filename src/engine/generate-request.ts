@@ -8,7 +8,7 @@ import { abortSignal, callback, checked } from './checked.js';
 import { grammarOfJsonSchema } from './json-schema.js';
 import { chatMessages, type MessageInput } from './messages.js';
 import { seed, type Seed } from './seed.js';
-import { single } from './single-precision.js';
+import { single, singleOrZero } from './single-precision.js';
 import { copied } from './typed-array.js';
 
 export type TokenIds = Int32Array | readonly number[];
@@ -178,16 +178,16 @@ function asMessages<T extends { prompt?: string | undefined; messages?: readonly
 export const namedPrompt = (prompt: Prompt | string): Omit<Prompt, 'prompt'> =>
   asMessages(typeof prompt === 'string' ? { prompt } : prompt);
 
-const penalty = single.min(-2).max(2).default(0);
+const penalty = singleOrZero.min(-2).max(2).default(0);
 
 /** Of what replies to it. */
 const replyFields = {
   sampling: z
     .strictObject({
-      temperature: single.min(0).max(1000).default(1),
+      temperature: singleOrZero.min(0).max(1000).default(1),
       topK: z.int().min(0).max(INT32_MAX).default(0),
-      topP: single.min(0).max(1).default(1),
-      minP: single.min(0).max(1).default(0),
+      topP: singleOrZero.min(0).max(1).default(1),
+      minP: singleOrZero.min(0).max(1).default(0),
       repeatPenalty: single.gt(0).max(1000).default(1),
       repeatWindow: z.int().min(0).max(1_000_000).default(64),
       presencePenalty: penalty,

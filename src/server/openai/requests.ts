@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
 import { lengthOfRules } from '../../engine/json-keywords.js';
-import { single } from '../../engine/single-precision.js';
+import { single, singleOrZero } from '../../engine/single-precision.js';
 import { mostMembers } from '../first-issue.js';
 import { clientMessage, functionName, saidContent, toldContent } from '../../engine/messages.js';
 import { maybe, members } from '../../members.js';
@@ -23,7 +23,7 @@ const streamsOptions = <Body extends { stream?: boolean | undefined; stream_opti
     issues.push({ code: 'custom', path: ['stream_options'], message: 'only beside stream: true', input: options });
 };
 
-const penalty = maybe(single.min(-2).max(2));
+const penalty = maybe(singleOrZero.min(-2).max(2));
 const tokenId = z.int().min(0).max(INT32_MAX);
 const tokenList = z.array(tokenId).min(1).max(1_000_000);
 const modelName = z
@@ -58,17 +58,17 @@ const MOST_BIASES = 1024;
 /** How replies are drawn and where they end. */
 const samplingFields = {
   max_tokens: maybe(z.int().min(1).max(INT32_MAX)),
-  temperature: maybe(single.min(0).max(1000)),
+  temperature: maybe(singleOrZero.min(0).max(1000)),
   /** 0: the most likely token alone. */
-  top_p: maybe(single.min(0).max(1)),
+  top_p: maybe(singleOrZero.min(0).max(1)),
   /** -1 and 0: off. */
   top_k: maybe(z.int().min(-1).max(INT32_MAX)),
-  min_p: maybe(single.min(0).max(1)),
+  min_p: maybe(singleOrZero.min(0).max(1)),
   repetition_penalty: maybe(single.gt(0).max(1000)),
   presence_penalty: penalty,
   frequency_penalty: penalty,
   logit_bias: maybe(
-    z.record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), single.min(-100).max(100)).check(mostMembers(MOST_BIASES)),
+    z.record(z.string().regex(/^\d{1,9}$/, 'expected token ids'), singleOrZero.min(-100).max(100)).check(mostMembers(MOST_BIASES)),
   ),
   /** 64 bits; a negative one stands for the same bits. */
   seed: maybe(
