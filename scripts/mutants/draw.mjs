@@ -49,8 +49,10 @@ function* drawn(sources, seed) {
   const placesIn = (file) => {
     const text = sources.get(file);
     if (!known.has(file)) {
-      const lineOf = (at) => text.slice(0, at).split('\n').length;
-      const columnOf = (at) => at - text.lastIndexOf('\n', at - 1);
+      let next = 0;
+      const starts = text.split('\n').map(({ length }) => (next += length + 1) - length - 1);
+      const lineOf = (at) => starts.findLastIndex((start) => start <= at) + 1;
+      const columnOf = (at) => at - starts[lineOf(at) - 1] + 1;
       const places = isNative(file) ? placesOfCpp(text) : placesOfTypeScript(text);
       known.set(
         file,
