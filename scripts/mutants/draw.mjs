@@ -76,6 +76,7 @@ function* drawn(sources, seed) {
     yield {
       file,
       line,
+      column,
       operator,
       before: text.slice(start, end),
       after,

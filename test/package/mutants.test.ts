@@ -11,6 +11,7 @@ interface Place {
 interface Mutant {
   readonly file: string;
   readonly line: number;
+  readonly column: number;
   readonly before: string;
   readonly after: string;
   readonly text: string;
@@ -78,7 +79,8 @@ test('a seed draws the same changes again, each of one place and none twice; ano
   expect(new Set(one.map(({ file }) => file.split('/').slice(0, 2).join('/')))).toEqual(
     new Set(['native/training', ...['gate', 'host', 'jobs', 'registry', 'server', 'statistics', 'training'].map((name) => `src/${name}`)]),
   );
-  for (const { text, whole, before, after } of one) {
+  for (const { text, whole, before, after, line, column } of one) {
+    expect(whole.split('\n')[line - 1]!.slice(column - 1)).toMatch(/^\S/);
     expect(text).not.toBe(whole);
     expect(text.length - whole.length).toBe(after.length - before.length);
   }
