@@ -20,6 +20,8 @@ const BUILD_SECONDS = 3600;
 /** How much longer than without a mutant tests may take. */
 const limitOf = (seconds) => 60 + 4 * seconds;
 const TARGET = 'isopro_trainer_tests';
+/** Of training; those of the kernels are not asked. */
+const NATIVE_TESTS = ['training_test.cpp', 'prefix_test.cpp'];
 /** What a build reads: of dist/, and of the native tests. */
 const TYPESCRIPT = ['tsconfig.json', 'package.json', 'src', 'bench', 'examples', 'test/models', 'test/host/fixtures.ts'];
 const NATIVE = ['CMakeLists.txt', 'package.json', 'native', 'scripts', 'test/native'];
@@ -106,7 +108,11 @@ export class Trials {
   }
 
   #runNative(copy, seconds) {
-    return this.#run(path.join(copy, 'build', 'tests', TARGET), [], seconds);
+    const names = NATIVE_TESTS.flatMap((file) => {
+      const tests = readFileSync(path.join(copy, 'test', 'native', file), 'utf8').matchAll(/^TEST\((\w+)\)/gm);
+      return Array.from(tests, ([, name]) => name);
+    });
+    return this.#run(path.join(copy, 'build', 'tests', TARGET), names, seconds);
   }
 
   async #testNative(copy) {
