@@ -111,8 +111,8 @@ export function realTables(name, { summary, files }, figures) {
   const parts = [
     `SmolLM2-135M-Instruct (SHA-256 ${first.model.sha256.slice(0, 12)}…) on ${[...machines].join(' and ')}. ` +
       'Per cent of the frozen test problems, greedy, with 95 % intervals; the mean counts each tier once. p is the exact paired test of ' +
-      'that mean over the same problems, McNemar’s where all problems weigh alike. Read leniently: any answer found anywhere in the reply ' +
-      'passes. Form given: decoded under a grammar of ' +
+      'that mean over the same problems, McNemar’s where all problems weigh alike. Read leniently: any answer found anywhere in the ' +
+      'reply passes. Form given: decoded under a grammar of ' +
       'the answer’s form, which names nothing of the problem. Forgetting: nats a token lost on English that was never trained on; where ' +
       'a limit left the adapter less of its strength, that, and what the whole one loses. ' +
       `Minutes: of the iterations with their dev evaluations. Runs of the profile \`small\` with ${flagsOf(files)}, weights in ` +

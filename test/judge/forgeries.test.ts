@@ -328,7 +328,7 @@ describe('courses: none without the one that the settings say', () => {
     120_000,
   );
 
-  test('another adapter than the states lead to, a part of its strength or drawn; named in them too, its score is what it reaches', async () => {
+  test('another adapter than the states lead to, weaker or drawn; named in them too, its score is what it reaches', async () => {
     const { path: model } = await resolveModel('tiny', {});
     const weak = async (file: string): Promise<string> => {
       const out = path.join(folder.path, 'weak.gguf');
