@@ -135,8 +135,12 @@ const rows: Row[] = [
   ['own-model.md', /a range has at most ([\d,]+) members/, constant('src/engine/template/globals.ts', 'LONGEST_RANGE')],
   [
     'own-model.md',
-    /`run --dry-run` samples for (\S+) seconds \(a downloaded model for up to (\d+), a small \S+ of (\d+) problems a tier\) and trains for (\S+),/,
+    /samples for (\S+) seconds \(a downloaded model for up to (\d+), a small/,
     ...constants('src/training/dry-run.ts', 'SAMPLING_MS', 'CALIBRATING_MS').map((ms) => ms / 1000),
+  ],
+  [
+    'own-model.md',
+    / of (\d+) problems a tier\) and trains for (\S+),/,
     constant('src/training/dry-run.ts', 'CALIBRATED_PROBLEMS'),
     constant('src/training/dry-run.ts', 'TRAINING_MS') / 1000,
   ],

@@ -16,15 +16,15 @@ import { decided, NEW, OLD, scored, verdicts } from '../models/gate-trials.js';
 
 const DRAWS = process.env.ISOPRO_FULL === '1' ? 2000 : 200;
 /** Share of draws in which something is found. */
-function rate(seed: bigint, finds: (random: Random) => boolean, draws = DRAWS): number {
+function rate(seed: bigint, finds: (random: Random) => boolean): number {
   const random = new Random(seed);
   let found = 0;
-  for (let draw = 0; draw < draws; draw++) if (finds(random)) found++;
-  return found / draws;
+  for (let draw = 0; draw < DRAWS; draw++) if (finds(random)) found++;
+  return found / DRAWS;
 }
 /** Standard error of a share. */
 const errorOf = (share: number): number => Math.sqrt((share * (1 - share)) / DRAWS);
-const holds = (found: number, level = LEVEL): void => expect(found).toBeLessThanOrEqual(level + 3 * errorOf(level));
+const holds = (found: number): void => expect(found).toBeLessThanOrEqual(LEVEL + 3 * errorOf(LEVEL));
 /** A name states the least power that there is. */
 const hasPower = (found: number, least: number): void => expect(found).toBeGreaterThanOrEqual(least - 3 * errorOf(least));
 
@@ -243,7 +243,7 @@ describe('correlations', () => {
   const right =
     (chance: number): Side =>
     (random) =>
-      coin(random, chance) ? 1 : 0; // prettier-ignore
+      coin(random, chance) ? 1 : 0;
   const skewed: Side = (random) => -Math.log(1 - random.nextDouble());
   function isFound(x: readonly number[], y: readonly number[], clusters?: readonly string[]): boolean {
     const p = correlate(x, y, clusters).pearson?.p ?? null;
