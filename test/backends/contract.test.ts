@@ -190,6 +190,22 @@ describe('an evaluation of a back end that knows text alone', () => {
       ),
     ).rejects.toThrow(code('BACKEND_INCAPABLE'));
   });
+  test.each<readonly [string, readonly (string | undefined)[], number]>([
+    ['each tier by itself', [undefined, undefined, undefined, undefined], 0.5],
+    ['three in a group', [undefined, 'G', 'G', 'G'], 0.5 * (1 + 1 / 3)],
+    ['two in a group', ['G', undefined, 'G', undefined], 0.5],
+    ['two groups', ['G', 'G', 'G', 'H'], 0.5 * (2 / 3)],
+    ['three in a group, none of which is right', ['G', 'H', 'G', 'G'], 0.5 * (1 / 3 + 1)],
+  ])('pass@k is the mean over tiers, a group counting as one: %s', async (_, groups, mean) => {
+    const tiers = groups.map((group, i) => ({ id: `T${i}`, ...(group === undefined ? {} : { group }) }));
+    const backend = saying((content) => (/[ab]/.test(content.slice(4)) ? content.slice(4) : 'no'));
+    const own = problems.map((problem, i) => ({ ...problem, tier: `T${i}` }));
+    const options = { style: 'plain', maxTokens: 4, samples: 2, temperature: 1, seed: 1n, ks: [1, 2] } as const;
+    const { passAtK, format } = await evaluatePassAtK(backend, { ...task, tiers } as never, own, options);
+    expect([passAtK[1]!.mean, passAtK[2]!.mean]).toEqual([expect.closeTo(mean, 12), expect.closeTo(mean, 12)]);
+    expect(Object.keys(passAtK[1]!.byTier)).toHaveLength(4);
+    expect(format.mean).not.toBeNull();
+  });
   test('pass@k: one of two samples is right', async () => {
     const backend = saying((content, sample) => (sample === 1 ? content.slice(4) : 'no'));
     const options = { style: 'plain', maxTokens: 4, samples: 2, temperature: 1, seed: 1n, ks: [1, 2] } as const;

@@ -217,7 +217,7 @@ describe('guards', () => {
   const forgetting = { kind: 'non-inferiority', name: 'other task', margin: 0.1 } as const;
   const guarded = (
     guards: GateEvidence['guards'],
-    given: readonly (typeof safety | typeof forgetting | { kind: 'non-inferiority'; name: string; margin: number; ceiling: number })[],
+    given: readonly (typeof safety | { kind: 'non-inferiority'; name: string; margin: number; ceiling?: number })[],
   ) => decided(better, { ...ONCE, guards: [...given] }, guards === undefined ? {} : { guards });
 
   test('safety: nothing may come out worse, and nothing seen is not enough', () => {
@@ -248,6 +248,23 @@ describe('guards', () => {
       ),
     ).toBe('GATE_POLICY_INVALID');
   });
+
+  test.each([
+    [1, 0.5],
+    [-1, 0.25],
+    [0.4, 0.1],
+    [-0.3, 0.6],
+  ])(
+    'a difference of %f with a margin of %f is a bet on their sum as a part of the scale, which the margin makes longer',
+    (value, margin) => {
+      // one bet of every part of the wealth, evenly: half of what it is on
+      const bet = (won: number): unknown => expect.closeTo(Math.log1p(won / 2), 12);
+      const [found] = guarded({ 'other task': scored([value]) }, [{ ...forgetting, margin }]).guards;
+      expect(found!.statistic).toMatchObject({ logE: bet((value + margin) / (1 + margin)) });
+      const above = decided(scored([value]), { ...ONCE, measure: 'score', minimumEffect: margin });
+      expect(above.statistic).toMatchObject({ logE: bet((value - margin) / (1 + margin)) });
+    },
+  );
 
   test('costs have a ceiling, and their margin is in their unit', () => {
     const latency = { kind: 'non-inferiority', name: 'latency', margin: 0.2, ceiling: 2 } as const;

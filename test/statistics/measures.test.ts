@@ -61,6 +61,18 @@ describe('proper scores', () => {
     expect(withInvalid.brier).toMatchObject({ n: 4, valid: 0.8 });
   });
 
+  test.each([0.02, 0.3, 0.6])(
+    'the logarithmic one has the interval of a mean of that many losses, in nats: from a chance of %f',
+    (least) => {
+      const outcomes = Array.from({ length: 400 }, (_, i) => said('A', least + ((1 - least) * ((i * 37) % 100)) / 100, true));
+      const losses = outcomes.map(({ forecast }) => logScore(forecast!));
+      const { mean, low, high } = measure(single(outcomes), TIERS, { seed })!.logarithmic!;
+      const half = (1.96 * sampleStandardDeviation(losses)) / Math.sqrt(losses.length);
+      expect(Math.abs(mean! - low - half)).toBeLessThan(0.1 * half);
+      expect(Math.abs(high - mean! - half)).toBeLessThan(0.1 * half);
+    },
+  );
+
   test('both are least, in expectation, where the probability that is given is the true one', () => {
     for (const truth of [0.15, 0.5, 0.83]) {
       for (const loss of [brierScore, logScore]) {
