@@ -10,7 +10,7 @@ import { parseTicket } from './ticket.js';
 import { formatTrustedKey, WITNESS_KEY_NAME, type TrustedKey } from './trusted-key.js';
 import { verifyLogFile, type Verification, type VerifyOptions } from './verify.js';
 import { publicKeyFile, readTrustedKey, witnessFile } from './witness-key.js';
-import { readWitnessHeads } from './witness-store.js';
+import { readWitnessHeads, requireKept } from './witness-store.js';
 
 export interface RunVerification extends Verification {
   readonly path: string;
@@ -61,13 +61,19 @@ function witnessesOf(ticket: unknown): string[] {
   }
 }
 
+/** What this machine's witness has signed of a run. @throws IsoproError WITNESS_UNAVAILABLE where its file is empty or gone */
+function keptHeads(home: string, runId: string): string[] {
+  requireKept(home);
+  return readWitnessHeads(witnessFile(home), runId);
+}
+
 /**
  * A run of another witness is not held against this one's key: that would call an honest one tampered. Where this witness knows the run, it
  * is its own, and another's signature a forgery.
  */
 function refuseStranger({ runId, witnesses }: Claim, key: Ed25519PublicKey, home: string): void {
   if (witnesses.length === 0 || witnesses.includes(ed25519KeyId(WITNESS_KEY_NAME, key).toString('hex'))) return;
-  if (readWitnessHeads(witnessFile(home), runId).length > 0) return;
+  if (keptHeads(home, runId).length > 0) return;
   throw new IsoproError(
     'WITNESS_KEY_MISSING',
     `run ${runId} was signed by the witness with the key ${witnesses.join(', ')}, which is not the one of this machine ($ISOPRO_HOME)`,
@@ -96,7 +102,8 @@ async function ownKey(claim: Claim | null, home: string): Promise<TrustedKey> {
 /**
  * Verifies a run folder or a log file with a given key, or with this machine's own; heads that this machine's witness keeps of the
  * run are compared too where the key is its key.
- * @throws IsoproError LOG_NOT_FOUND, WITNESS_KEY_MISSING, WITNESS_KEY_INVALID, FILE_UNREADABLE, CHECKPOINT_INVALID, ABORTED
+ * @throws IsoproError LOG_NOT_FOUND, WITNESS_KEY_MISSING, WITNESS_KEY_INVALID, WITNESS_UNAVAILABLE where the witness's own file is gone,
+ *   FILE_UNREADABLE, CHECKPOINT_INVALID, ABORTED
  */
 export async function verifyRun(target: string, options: RunVerifyOptions): Promise<RunVerification> {
   const { keyFile, headFiles, home = isoproHome(), ...rest } = options;
@@ -109,7 +116,9 @@ export async function verifyRun(target: string, options: RunVerifyOptions): Prom
   const runId = options.runId ?? claim?.runId;
   const kept =
     ownedByThisUser && runId !== undefined
-      ? readWitnessHeads(key.signer === 'witness' ? witnessFile(home) : singleProcessFile(home), runId)
+      ? key.signer === 'witness'
+        ? keptHeads(home, runId)
+        : readWitnessHeads(singleProcessFile(home), runId)
       : [];
   const verification = await verifyLogFile(path, { ...rest, key, heads: [...kept, ...(headFiles ?? []).map((file) => readText(file))] });
   // a single-process key is a secret, so only its id is named

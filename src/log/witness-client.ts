@@ -11,7 +11,7 @@ import type { LogSigner } from './signer.js';
 import { WITNESS_KEY_NAME, type TrustedKey } from './trusted-key.js';
 import { publicKeyFile, readTrustedKey } from './witness-key.js';
 import { identityText, witnessAddress, witnessProcess, witnessReply, type WitnessRequest } from './witness-protocol.js';
-import type { HeadRequest } from './witness-store.js';
+import { requireKept, type HeadRequest } from './witness-store.js';
 
 type Unnumbered<T> = T extends unknown ? Omit<T, 'id'> : never;
 type Result = string | string[];
@@ -121,7 +121,7 @@ export class WitnessClient implements LogSigner {
 
   /**
    * Connects to this home's witness and starts one if there is none. Nothing is told to a process that does not hold the key of the home.
-   * @throws IsoproError WITNESS_UNAVAILABLE, WITNESS_KEY_INVALID, ABORTED
+   * @throws IsoproError WITNESS_UNAVAILABLE, WITNESS_KEY_INVALID, LOG_UNREADABLE, ABORTED
    */
   static async open(home = isoproHome(), options: WitnessClientOptions = {}): Promise<WitnessClient> {
     const client = new WitnessClient(home, options);
@@ -155,7 +155,10 @@ export class WitnessClient implements LogSigner {
         throw isCancelled ? cancelled(this.#options.signal) : unavailable(address, stranger);
       }
       // again after 2 s: the one before may have lost the lock to one that was ending
-      if (!stranger && attempt++ % 40 === 0) this.#started.push(startWitness(this.#home));
+      if (!stranger && attempt++ % 40 === 0) {
+        requireKept(this.#home); // here, where the reason can be told
+        this.#started.push(startWitness(this.#home));
+      }
       await delay(stranger ? STRANGER_MS : 50);
     }
   }

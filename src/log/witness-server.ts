@@ -15,7 +15,7 @@ import {
   witnessRequest,
   type WitnessRequest,
 } from './witness-protocol.js';
-import { WitnessStore, type HeadRequest } from './witness-store.js';
+import { requireKept, WitnessStore, type HeadRequest } from './witness-store.js';
 
 export interface WitnessOptions {
   readonly home?: string;
@@ -75,6 +75,18 @@ function serve(socket: Socket, store: WitnessStore, signer: Ed25519Signer): void
   });
 }
 
+function openStore(home: string, signer: Ed25519Signer, lock: OwnerLock): WitnessStore {
+  try {
+    requireKept(home);
+    const store = new WitnessStore(witnessFile(home), (text, keyName) => signer.sign(text, keyName));
+    writeFileSync(witnessProcessFile(home), `${process.pid}\n`); // after the tables: it says that they were there
+    return store;
+  } catch (error) {
+    lock.release();
+    throw error;
+  }
+}
+
 /**
  * Runs the witness until its last run has gone. Resolves `busy` at once where this home has one already.
  * @throws IsoproError WITNESS_UNAVAILABLE
@@ -85,8 +97,7 @@ export async function runWitness(options: WitnessOptions = {}): Promise<'idle' |
   const signer = openWitnessKey(home);
   const lock = OwnerLock.take(join(witnessFolder(home), 'lock.sqlite')); // the only witness of a home
   if (lock === null) return 'busy';
-  writeFileSync(witnessProcessFile(home), `${process.pid}\n`);
-  const store = new WitnessStore(witnessFile(home), (text, keyName) => signer.sign(text, keyName));
+  const store = openStore(home, signer, lock);
   const address = witnessAddress(home);
   try {
     // a socket file from a killed witness; the lock says that nobody listens on it

@@ -1,4 +1,5 @@
 import { createHmac, randomBytes } from 'node:crypto';
+import { existsSync, statSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import { durable } from '../durable.js';
 import { IsoproError } from '../errors.js';
@@ -9,6 +10,8 @@ import { asLogError, sqliteCode, type Db } from './schema.js';
 import { formatNote, type NoteSignature } from './signed-note.js';
 import { commitToNonce, ticketText } from './ticket.js';
 import { WITNESS_KEY_NAME } from './trusted-key.js';
+import { witnessFile } from './witness-key.js';
+import { witnessProcessFile } from './witness-protocol.js';
 
 /** What a run asks to have signed. Digests in hex. */
 export interface HeadRequest {
@@ -48,6 +51,39 @@ CREATE TABLE IF NOT EXISTS head (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS head_run ON head (run_id, id);
 `;
+
+/** Whether a file holds a witness's tables. */
+function isBegun(path: string): boolean {
+  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) === 0) return false;
+  let db: Db | null = null;
+  try {
+    db = new Database(path, { readonly: true, fileMustExist: true });
+    return db.prepare("SELECT count(*) FROM sqlite_schema WHERE name = 'ticket'").pluck().get() === 1;
+  } catch (error) {
+    throw asLogError(error, path);
+  } finally {
+    db?.close();
+  }
+}
+
+/**
+ * A witness that begins anew numbers its tickets from 1 and signs a second history of a run: what it signed before has to be there. Its
+ * process file is written after its tables, so that where that file is, they were.
+ * @throws IsoproError WITNESS_UNAVAILABLE where the file of a home's witness is empty or gone, LOG_UNREADABLE where it is none of SQLite's
+ */
+export function requireKept(home: string): void {
+  const file = witnessFile(home);
+  if (!existsSync(witnessProcessFile(home)) || isBegun(file)) return;
+  throw new IsoproError(
+    'WITNESS_UNAVAILABLE',
+    `${file} is empty or gone, and beside it lies ${witnessProcessFile(home)} of the witness that kept its tickets and heads there`,
+    {
+      remedy:
+        'Put the file back from a copy. Without one, move the whole folder away: a new witness with a new key begins there, and runs of ' +
+        'before are verified with the old key.pub (--key FILE).',
+    },
+  );
+}
 
 /** The heads of a run in a witness's file, which stays as it is; none where there is no file. */
 export function readWitnessHeads(path: string, runId: string): string[] {

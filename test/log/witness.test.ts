@@ -1,12 +1,13 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { createConnection, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, jest, test } from '@jest/globals';
+import Database from 'better-sqlite3';
 import { witnessInProcess } from '../../bench/log.js';
 import { hasEnded } from '../../src/files.js';
 import { parseCheckpoint } from '../../src/log/checkpoint.js';
@@ -17,8 +18,9 @@ import { commitToNonce, parseTicket } from '../../src/log/ticket.js';
 import { WitnessClient } from '../../src/log/witness-client.js';
 import { formatNote } from '../../src/log/signed-note.js';
 import { WITNESS_KEY_NAME } from '../../src/log/trusted-key.js';
-import { openWitnessKey, publicKeyFile, readTrustedKey } from '../../src/log/witness-key.js';
-import { identityText, witnessAddress, witnessProcess } from '../../src/log/witness-protocol.js';
+import { openWitnessKey, publicKeyFile, readTrustedKey, witnessFile } from '../../src/log/witness-key.js';
+import { identityText, witnessAddress, witnessProcess, witnessProcessFile } from '../../src/log/witness-protocol.js';
+import { runWitness } from '../../src/log/witness-server.js';
 import { verifyRun } from '../../src/log/local-trust.js';
 import { leafDigest, temporaryFolder } from '../models/signed-log.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
@@ -227,6 +229,76 @@ describe('the witness process', () => {
     await expect(client.signHead({ ...head(20, 21), proof: [] })).rejects.toThrow(refused);
     expect(parseCheckpoint(await client.signHead(head(20, 40))).size).toBe(40);
     await client.close();
+    expect(await untilGone(home)).toBe(true);
+  });
+
+  test.each<[string, (file: string) => void]>([
+    ['of no bytes', (file) => writeFileSync(file, '')],
+    ['gone', (file) => rmSync(file)],
+    [
+      'without its tables',
+      (file) => {
+        rmSync(file);
+        const db = new Database(file);
+        db.pragma('journal_mode = WAL');
+        db.close();
+      },
+    ],
+  ])('begins nothing anew beside a file that is %s', async (_, damage) => {
+    const home = folder.path;
+    const client = await WitnessClient.open(home);
+    await client.ticket(RUN);
+    await client.signHead(head(0, 20));
+    await client.close();
+    expect(await untilGone(home)).toBe(true);
+    const whole = readFileSync(witnessFile(home));
+    for (const end of ['-wal', '-shm']) rmSync(witnessFile(home) + end, { force: true });
+    damage(witnessFile(home));
+    const refusal = expect.objectContaining({
+      code: 'WITNESS_UNAVAILABLE',
+      message: expect.stringContaining(`${witnessFile(home)} is empty or gone`) as never,
+    }) as never;
+    await expect(WitnessClient.open(home)).rejects.toThrow(refusal); // at once, and not after the time for its start
+    await expect(runWitness({ home, idleMs: 1 })).rejects.toThrow(refusal);
+    await expect(runWitness({ home, idleMs: 1 })).rejects.toThrow(refusal); // again: the lock was given back
+    for (const end of ['', '-wal', '-shm']) rmSync(witnessFile(home) + end, { force: true });
+    writeFileSync(witnessFile(home), whole);
+    const again = await WitnessClient.open(home);
+    expect(await again.heads(RUN)).toHaveLength(1);
+    await again.close();
+    expect(await untilGone(home)).toBe(true);
+  });
+
+  test('a log is not held against the heads of a witness whose file is gone', async () => {
+    const home = folder.path;
+    const client = await WitnessClient.open(home);
+    const path = join(home, 'log.sqlite');
+    const log = await EventLog.create({ streams: RUN_STREAMS, path, runId: RUN, signer: client, runConfig: null, digests: {} });
+    await log.finish();
+    log.close();
+    await client.close();
+    expect(await untilGone(home)).toBe(true);
+    expect((await verifyRun(path, { streams: RUN_STREAMS, home })).outcome).toBe('ok');
+    rmSync(witnessFile(home));
+    await expect(verifyRun(path, { streams: RUN_STREAMS, home })).rejects.toThrow(/is empty or gone/);
+    // one who judges by a key of another's has nothing to do with it
+    const elsewhere = temporaryFolder();
+    const stranger = { streams: RUN_STREAMS, home: elsewhere.path, keyFile: publicKeyFile(home) };
+    expect((await verifyRun(path, stranger)).outcome).toBe('ok');
+    elsewhere.remove();
+  });
+
+  test('homes of before go on: one with a key alone, one without a process file', async () => {
+    const home = folder.path;
+    openWitnessKey(home); // as `witness --show-key` leaves it
+    const client = await WitnessClient.open(home);
+    const ticket = await client.ticket(RUN);
+    await client.close();
+    expect(await untilGone(home)).toBe(true);
+    rmSync(witnessProcessFile(home));
+    const again = await WitnessClient.open(home);
+    expect(await again.ticket(RUN)).toBe(ticket);
+    await again.close();
     expect(await untilGone(home)).toBe(true);
   });
 
