@@ -7,6 +7,7 @@ import { percent as figure, forgettingSentences } from '../report/figures.js';
 import { failureTable } from '../report/failures.js';
 import { label } from '../report/hostile-text.js';
 import { painted, wrapped, type Paint, type TerminalStyle } from '../report/terminal-style.js';
+import { findingBeside } from '../run-folder/comparison.js';
 import type { Summary } from '../statistics/index.js';
 
 /** What each step compares with what. */
@@ -139,16 +140,22 @@ function scoreLines({ scores, heldOut, fresh, violations, policy }: JudgeReport,
   ];
 }
 
-/** What the run did to the model, of what was measured here: the verdict below it is on the log. */
+/** What the run did to the model, as it was measured here: the verdict below it is on the log. */
 function outcomeLines({ heldOut }: JudgeReport, style: TerminalStyle): string[] {
-  const [before, after] = [heldOut?.before?.measured ?? heldOut?.before?.claimed, heldOut?.after.measured];
-  if (before == null || after == null || before.mean === null || after.mean === null) return [];
+  const [before, after] = [heldOut?.before?.measured, heldOut?.after.measured];
+  if (heldOut?.change == null || before == null || after == null || before.mean === null || after.mean === null) return [];
   const [was, is] = [percent(before.mean), percent(after.mean)];
   const said = (text: string, paint: Paint): string[] => [painted(wrapped(text, style), paint, style)];
-  if (after.mean < before.mean)
-    return said(`The run made the model worse: ${is} of the test problems solved after it, ${was} before.`, 'fair');
-  if (after.mean === before.mean) return said(`The run changed nothing on the test problems: ${is} solved after it, as before.`, 'fair');
-  return said(`${is} of the test problems solved after the run, ${was} before.`, 'strong');
+  switch (findingBeside([before.mean, after.mean], heldOut.change)) {
+    case 'worse':
+      return said(`The run made the model worse: ${is} of the test problems solved after it, ${was} before.`, 'fair');
+    case 'better':
+      return said(`The run made the model better: ${is} of the test problems solved after it, ${was} before.`, 'strong');
+    case 'chance':
+      return before.mean === after.mean
+        ? said(`The run changed nothing on the test problems: ${is} solved after it, as before.`, 'fair')
+        : said(`${is} of the test problems solved after the run, ${was} before: a difference that may be chance.`, 'fair');
+  }
 }
 
 function endLines(report: JudgeReport, target: number, style: TerminalStyle): string[] {

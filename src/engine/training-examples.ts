@@ -22,10 +22,8 @@ export interface TrainingExamples {
   readonly notes: readonly string[];
 }
 
-/** A reply as the model would have said it: the tokens of its text, and the one that ends the turn. */
-export function replyTokens(model: Pick<Model, 'info' | 'tokenize'>, text: string): Int32Array {
-  const { eot, eos } = model.info;
-  const end = eot >= 0 ? eot : eos;
+/** A reply as the model would have said it: the tokens of its text, and the one that ends the turn. @param end -1: it has none */
+export function replyTokens(model: Pick<Model, 'endOfAnswer' | 'tokenize'>, text: string, end = model.endOfAnswer): Int32Array {
   return Int32Array.from([...model.tokenize(text), ...(end >= 0 ? [end] : [])]);
 }
 

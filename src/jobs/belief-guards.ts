@@ -107,9 +107,18 @@ function asksOf(policy: GatePolicy, { domain, problems }: Pick<BeliefQuestions, 
   return asks.length > 0 ? asks : wrong(`the policy asks for no guard of beliefs (${GUARD_NAMES.join(', ')}) and is not about scores`);
 }
 
-/** Of both runs: 64 of the gate's 256 bits, as of the problems of its task. */
-const seedOf = ({ gate, seed }: Pick<Manifest, 'gate' | 'seed'>): bigint =>
-  deriveSeed({ runSeed: BigInt(`0x${seed.slice(0, 16)}`), purpose: 'truth guards', iteration: gate, problemId: '', sample: 0 });
+/**
+ * Of both runs: 64 of the gate's 256 bits, as of the problems of its task. Runs whose slopes keep their signs have another seed than those
+ * of before, whose guard is the weaker one: which of both a folder holds stands in its signed logs, and not in gate.json alone.
+ */
+const seedOf = ({ gate, seed, slopes }: Pick<Manifest, 'gate' | 'seed' | 'slopes'>): bigint =>
+  deriveSeed({
+    runSeed: BigInt(`0x${seed.slice(0, 16)}`),
+    purpose: slopes === 'signed' ? 'truth guards, signed slopes' : 'truth guards',
+    iteration: gate,
+    problemId: '',
+    sample: 0,
+  });
 
 const FRAMED: readonly Manifest['asks'][number][] = ['opinion-shift', 'quality-change'];
 /**
@@ -357,8 +366,8 @@ export async function judgeBeliefGuards({ folder, ...trust }: TruthJudgeOptions,
   const { config } = readTruthRun(path.join(folder, 'challenger')).start;
   const stale = await staleness(registry, of, readTruthRun(path.join(folder, 'challenger')));
   if (stale !== null) return said('hard_fail', stale);
-  const { without } = of;
-  const differences = jsonDifferences(asJson({ ...known.of, asks: asksOf(known.gate.policy, config), without }), asJson(of));
+  const { without, slopes } = of; // both are held against the signed runs
+  const differences = jsonDifferences(asJson({ ...known.of, asks: asksOf(known.gate.policy, config), without, slopes }), asJson(of));
   return differences.length === 0
     ? said('pass', null)
     : said('hard_fail', `gate ${of.gate} of the registry has another ${differences.join(', ')}`);

@@ -8,6 +8,7 @@ import { evaluatePolicies } from '../evaluation/policies.js';
 import { inTurns, type LogReader } from '../log/read.js';
 import { isSameTask, type RunStart } from '../run-folder/manifest.js';
 import { readWrittenSettings } from '../run-folder/written-settings.js';
+import { compareEvaluations, type Comparison as Change } from '../run-folder/comparison.js';
 import { failuresLogged, verdictsOf, type Failures } from '../run-folder/derived.js';
 import { constrained, heldOut, type Constrained, type HeldOut } from '../run-folder/evaluation-records.js';
 import { readRecord } from '../run-folder/record.js';
@@ -214,7 +215,7 @@ async function compare(
   adapter: Adapter | null,
   start: RunStart,
   progress: HeldOutRequest,
-): Promise<Comparison> {
+): Promise<{ readonly comparison: Comparison; readonly outcomes: readonly Outcome[] }> {
   if (
     claim.outcomes.length !== set.problems.length ||
     set.problems.some(({ id, tier }, i) => claim.outcomes[i]![0] !== id || claim.outcomes[i]![1] !== tier)
@@ -240,7 +241,7 @@ async function compare(
   const count = (claimed: string, own: string): number => decided.filter((pair) => pair.claimed === claimed && pair.own === own).length;
   const passes = { more: count('pass', 'fail'), less: count('fail', 'pass') };
   const readings = readingComparisons(said, outcomes);
-  return {
+  const comparison = {
     claimed: summarise(said, task.tiers, options),
     measured: summarise(outcomes, task.tiers, options),
     differing: found.filter((pair) => pair.claimed !== pair.own).length,
@@ -262,6 +263,16 @@ async function compare(
     },
     ...(readings.length === 0 ? {} : { readings }),
   };
+  return { comparison, outcomes };
+}
+
+/** Before and after training, problem by problem, as both were measured here. */
+function changeOf({ problems, sha256 }: EvaluationSet, task: OpenTask, before: readonly Outcome[], after: readonly Outcome[]): Change {
+  const [was, is] = [before, after].map((outcomes) => ({
+    setSha256: sha256,
+    outcomes: problems.map(({ id, tier }, i) => [id, tier, outcomes[i]!.kind] as const),
+  })) as [Parameters<typeof compareEvaluations>[0], Parameters<typeof compareEvaluations>[1]];
+  return compareEvaluations(was, is, task.tiers);
 }
 
 export interface HeldOutRequest {
@@ -274,8 +285,10 @@ export interface HeldOutRequest {
 export interface HeldOutResult {
   readonly before: Comparison | null;
   readonly after: Comparison;
+  /** What training changed, as it was measured here; null where what was before was not measured. */
+  readonly change: Change | null;
   /** Under the grammar of answers, where the run claims it. */
-  readonly constrained?: { readonly before: Comparison | null; readonly after: Comparison };
+  readonly constrained?: { readonly before: Comparison | null; readonly after: Comparison; readonly change: Change | null };
   readonly policies: Readonly<Record<string, Summary>>;
 }
 
@@ -297,16 +310,20 @@ export async function evaluateHeldOut(
   const measure = async (pair: { readonly before: Claim; readonly after: Claim }) => {
     const after = await compare(model, task, set, pair.after, adapter, start, request);
     const before = request.which === 'both' ? await compare(model, task, set, pair.before, null, start, request) : null;
-    for (const [when, comparison] of [
+    for (const [when, of] of [
       ['before', before],
       ['after', after],
     ] as const)
-      if (comparison !== null) refuseRefuted(when, comparison, sameMachine);
-    return { before, after };
+      if (of !== null) refuseRefuted(when, of.comparison, sameMachine);
+    return {
+      before: before?.comparison ?? null,
+      after: after.comparison,
+      change: before === null ? null : changeOf(set, task, before.outcomes, after.outcomes),
+    };
   };
-  const { before, after } = await measure(claims);
+  const { before, after, change } = await measure(claims);
   const further = claims.constrained === null ? {} : { constrained: await measure(claims.constrained) };
-  return { before, after, ...further, policies: await evaluatePolicies(task, set.problems) };
+  return { before, after, change, ...further, policies: await evaluatePolicies(task, set.problems) };
 }
 
 /** @throws HardFail where what was measured refutes a claim, or the run did not find verdicts that are easily found */

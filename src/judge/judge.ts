@@ -3,6 +3,7 @@ import { availableParallelism, totalmem } from 'node:os';
 import { sep } from 'node:path';
 import { EMBEDDED_MODEL } from '../engine/model-aliases.js';
 import { loadModel } from '../engine/model.js';
+import { rendererChange } from '../engine/renderer-change.js';
 import { IsoproError } from '../errors.js';
 import { LogReader } from '../log/read.js';
 import { parseSessionStart } from '../log/session.js';
@@ -363,11 +364,16 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
       canonicalJson(here as Json) === canonicalJson({ machine: start.machine, addon: start.code.addon } as Json);
     findings.sameMachine = sameMachine;
     const byModel = isModelCheck(start);
-    const opened = await openRunTask(start, options.task, {
-      sameKernels: sameMachine,
-      ...(options.verifierThreads === undefined ? {} : { verifierThreads: options.verifierThreads }),
-      ...(options.check === undefined ? {} : { check: options.check }),
-    });
+    // other prompts than the run's say nothing of it
+    const rerendered = rendererChange(evaluation.rendererId, model);
+    const opened =
+      rerendered !== null
+        ? { task: null, reason: `${rerendered}; the version of isopro-native that made the run can judge it` }
+        : await openRunTask(start, options.task, {
+            sameKernels: sameMachine,
+            ...(options.verifierThreads === undefined ? {} : { verifierThreads: options.verifierThreads }),
+            ...(options.check === undefined ? {} : { check: options.check }),
+          });
     await using task = opened.task;
     const replies = new ReplyReader(model, start.evaluation.maxTokens, readWrittenSettings(start.settings).sampling.stop);
     await trace.run('rollout_verification', async () => {

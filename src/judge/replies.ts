@@ -16,12 +16,16 @@ export const NOT_SAID = 'the text is not what the sampled tokens say';
  * fail.
  */
 export class ReplyReader {
-  readonly #model: Pick<Model, 'info' | 'tokenize' | 'detokenize'>;
+  readonly #model: Pick<Model, 'info' | 'endOfAnswer' | 'formerEndOfAnswer' | 'tokenize' | 'detokenize'>;
   readonly #ends: ReadonlySet<number>;
   readonly #maxTokens: number;
   readonly #stop: readonly string[];
 
-  constructor(model: Pick<Model, 'info' | 'tokenize' | 'detokenize'>, maxTokens: number, stop: readonly string[] = []) {
+  constructor(
+    model: Pick<Model, 'info' | 'endOfAnswer' | 'formerEndOfAnswer' | 'tokenize' | 'detokenize'>,
+    maxTokens: number,
+    stop: readonly string[] = [],
+  ) {
     this.#model = model;
     this.#ends = new Set(model.info.ends);
     this.#maxTokens = maxTokens;
@@ -40,9 +44,11 @@ export class ReplyReader {
     return [...earlier, this.#readOne(gseq, { tokenIds: tokenIds.slice(at), finish: finish === 'context' ? 'stop' : finish })];
   }
 
-  /** A task's own reply has the tokens that the model would have said it in. @throws HardFail */
+  /** A task's own reply has the tokens that the model would have said it in, now or when the run was made. @throws HardFail */
   checkReference(gseq: number, { text, tokenIds }: Pick<ReferenceRecord, 'text' | 'tokenIds'>): void {
-    if (tokenIds.length > this.#maxTokens || replyTokens(this.#model, text).join() !== tokenIds.join())
+    const { endOfAnswer, formerEndOfAnswer } = this.#model;
+    const isSaid = [endOfAnswer, formerEndOfAnswer].some((end) => replyTokens(this.#model, text, end).join() === tokenIds.join());
+    if (tokenIds.length > this.#maxTokens || !isSaid)
       throw new HardFail('rollout_verification', `record ${gseq}: the tokens of the reference are not those of its text`);
   }
 

@@ -107,15 +107,18 @@ export function testComparison(run: RunRecord): Comparison | null {
 }
 
 /**
- * What came of a run on the test problems; null until there is a comparison. The means over all decided replies, which are what is printed,
- * may differ from those over the problems that were decided twice, which are what is tested: where their changes point to different sides,
- * neither is a claim.
+ * What a comparison says beside two printed means. Those are over all decided replies, and may differ from those over the problems that were
+ * decided twice, which are what is tested: where their changes point to different sides, neither is a claim.
  */
-export function testFinding(run: RunRecord, comparison = testComparison(run)): Finding | null {
-  const [before, after] = [testEvaluation(run, 'before')?.summary.mean, testEvaluation(run, 'after')?.summary.mean];
-  if (comparison === null || before == null || after == null) return null;
+export function findingBeside([before, after]: readonly [number, number], comparison: Pick<Comparison, 'difference' | 'p'>): Finding {
   const printed = Math.sign(after - before);
   return printed === Math.sign(comparison.difference?.mean ?? 0) ? findingOf(comparison) : 'chance';
+}
+
+/** What came of a run on the test problems; null until there is a comparison. */
+export function testFinding(run: RunRecord, comparison = testComparison(run)): Finding | null {
+  const [before, after] = [testEvaluation(run, 'before')?.summary.mean, testEvaluation(run, 'after')?.summary.mean];
+  return comparison === null || before == null || after == null ? null : findingBeside([before, after], comparison);
 }
 
 /** `constrained`: accuracy under the grammar of answers, of replies of its own. */

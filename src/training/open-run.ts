@@ -7,6 +7,7 @@ import { algorithmOf } from '../algorithms/index.js';
 import { localBackend } from '../backends/local.js';
 import { modelShape } from '../engine/adapter-files.js';
 import { loadModel, type Model } from '../engine/model.js';
+import { rendererChange, type RendererIds } from '../engine/renderer-change.js';
 import { IsoproError } from '../errors.js';
 import { evaluationSet, wholeSets } from '../evaluation/evaluation-set.js';
 import { Undrawn } from '../evaluation/undrawn.js';
@@ -114,7 +115,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
       return { result: readResult(folder) };
     };
     // a run that has ended is only read: its folder may be one that cannot be written, and then there is no lock
-    const begun = begunAs(start, folder) !== null;
+    const begun = begunAs(start, folder, model) !== null;
     if (begun && isSettled(folder)) return await ended();
     if (settings.buffer.accept === 'references' && !task.hasReferences)
       throw new IsoproError(
@@ -133,7 +134,7 @@ export async function openRun(settings: RunSettings, options: RunOptions): Promi
     const lock = OwnerLock.take(lockFile);
     if (lock === null) throw new IsoproError('LOG_BUSY', `another process is at work on the run in ${folder}`);
     closers.push(async () => lock.release());
-    const manifest = begunAs(start, folder); // again: what another process wrote until it let go of the lock
+    const manifest = begunAs(start, folder, model); // again: what another process wrote until it let go of the lock
     if (manifest !== null && isFinished(folder)) {
       settleLogFile(logFile(folder));
       return await ended();
@@ -233,9 +234,15 @@ function sameStart(folder: string, start: RunStart): boolean {
 }
 
 /** The manifest of the run that began here with the same values; null where none did. @throws RUN_DIFFERS, RUN_MANIFEST_INVALID */
-function begunAs(start: RunStart, folder: string): RunManifest | null {
+function begunAs(start: RunStart, folder: string, model: RendererIds): RunManifest | null {
   if (!isRunFolder(folder)) return null;
   const manifest = readManifest(folder);
+  const before = manifest.start.evaluation.rendererId;
+  const rerendered = manifest.start.model.sha256 === start.model.sha256 ? rendererChange(before, model) : null;
+  if (rerendered !== null)
+    throw new IsoproError('RUN_DIFFERS', `the run in ${folder} cannot go on: ${rerendered}`, {
+      remedy: 'Begin anew in another folder with --out, or go on with the version of isopro-native that began the run.',
+    });
   const changes = startChanges(manifest.start, start);
   if (changes.length > 0) throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values: ${changesText(changes)}`);
   return manifest;

@@ -18,7 +18,7 @@ const shortened = (text: string, length: number): string => text.slice(0, length
 
 export interface AdmissionOptions {
   readonly task: OpenTask;
-  readonly model: Pick<Model, 'info' | 'tokenize'>;
+  readonly model: Pick<Model, 'endOfAnswer' | 'tokenize'>;
   readonly iteration: number;
   readonly runSeed: bigint;
   readonly settings: RunSettings;

@@ -18,6 +18,7 @@ const comparison = (mean: number): NonNullable<NonNullable<JudgeReport['heldOut'
     readings: [],
     failures: { measured: null, differing: null },
   }) as never;
+const change = (mean: number, p: number) => ({ difference: { mean, low: mean - 0.1, high: mean + 0.1 }, p });
 const report = (more: Partial<JudgeReport> = {}): JudgeReport => ({
   format: 'isopro.judge.v1',
   folder: 'runs/first',
@@ -39,7 +40,10 @@ const report = (more: Partial<JudgeReport> = {}): JudgeReport => ({
   notVerified: [],
   unverified: 0,
   fresh: null,
-  heldOut: { before: comparison(0.1), after: comparison(0.5), policies: { trivial: summary(0), better: summary(0.91) } } as never,
+  heldOut: {
+    ...{ before: comparison(0.1), after: comparison(0.5), change: change(0.4, 0.001) },
+    policies: { trivial: summary(0), better: summary(0.91) },
+  } as never,
   forgetting: null,
   failures: null,
   violations: [{ kind: 'missing', rule: 'R3', iteration: 4, detail: 'no answer' }] as never,
@@ -97,16 +101,24 @@ test('the best program without a model comes first', () => {
 });
 
 test('the verdict is on the log: what the run did to the model stands before it, and what was not looked at after it', () => {
-  const ends = (before: number, after: number, more: Partial<JudgeReport> = {}): string => {
-    const heldOut = { before: comparison(before), after: comparison(after), policies: {} } as never;
+  const ends = (before: number, after: number, more: Partial<JudgeReport> = {}, p = 0.001, mean = after - before): string => {
+    const heldOut = { before: comparison(before), after: comparison(after), change: change(mean, p), policies: {} } as never;
     return judgeText(report({ heldOut, ...more }), 0.92, FILE)
       .trimEnd()
       .split('\n')
       .slice(-2)
       .join('\n');
   };
-  expect(ends(0.1, 0.5)).toMatch(/^50\.0 % of the test problems solved after the run, 10\.0 % before\.\nPASS: the log is whole.* above$/);
+  expect(ends(0.1, 0.5)).toMatch(/^The run made the model better: 50\.0 % .* 10\.0 % before\.\nPASS: the log is whole.* above$/);
   expect(ends(0.5, 0.1)).toMatch(/^The run made the model worse: 10\.0 % .* 50\.0 % before\.\nPASS: /);
+  // by the one rule of a run's sentence: what may be chance is no claim, whichever way it goes
+  for (const [before, after, p, mean] of [
+    [0.5, 0.46, 0.3, -0.04],
+    [0.46, 0.5, 0.05, 0.04],
+    [0.5, 0.4, 0.001, 0.02], // the problems that were decided twice went the other way
+    [0.4, 0.5, 0.001, 0],
+  ] as const)
+    expect(ends(before, after, {}, p, mean)).toMatch(/ solved after the run, .* before: a difference that may be chance\.\nPASS: /);
   expect(ends(0.5, 0.5)).toMatch(/^The run changed nothing .* 50\.0 % .* as before\.\nPASS: /);
   const steps = report().steps.map((step) => (step.name === 'test_set_evaluation' ? { ...step, status: 'skipped' as const } : step));
   const scores = { ...report().scores, accuracy_score: null };

@@ -80,6 +80,11 @@ describe('the id of a template', () => {
     expect(same.every((one) => one)).toBe(!isCorrected);
   });
 
+  test('is looked at for the template of the embedded model, as its file has it', () => {
+    const { template } = models.cases.find(({ name }) => name.includes('embedded'))!;
+    expect(readFileSync(new URL('../../assets/models/tiny.gguf', import.meta.url)).includes(template)).toBe(true);
+  });
+
   test('stays the one that it was, in figures', () => {
     expect(rendererId('{{ messages[0].content }}')).toBe('166953e126eb24de42a4a2c544573c189b29c58bb24c3870aecc1e13e4e26301');
     expect(rendererId('')).toBe('9b0e4e189a495cbb7f6dbd56b6609eb24e1ddbec04c68edb4a13f388f4835f75');

@@ -3,6 +3,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, expect, test } from '@jest/globals';
+import { canonicalJson } from '../../src/canonical-json.js';
 import { createTrainer } from '../../src/engine/trainer.js';
 import { publishFile } from '../../src/jobs/publish.js';
 import { decideGate, Registry, validateRegistry } from '../../src/registry/index.js';
@@ -97,6 +98,22 @@ test('a gate on beliefs, from its opening to its decision, by commands', async (
   expect(await judged(drawn)).toEqual([4, 'hard_fail', expect.stringContaining('not drawn with the seed')]);
   const other = lie('other', 'gate.json', (text) => text.replaceAll(record.adapter.sha256, '0'.repeat(64)));
   expect(await judged(other)).toEqual([4, 'hard_fail', expect.stringContaining('another adapter')]);
+  // the weaker form of the guard, with the evidence that it would give
+  const weaker = (name: string, change: (text: string) => string): string => {
+    lie(name, 'gate.json', change);
+    const target = at(name, 'evidence.json');
+    const held = JSON.parse(readFileSync(target, 'utf8')) as { guards: { slope: { score?: number; signed?: true }[] } };
+    for (const trial of held.guards.slope) {
+      delete trial.signed;
+      if (trial.score !== undefined) trial.score = Math.abs(trial.score);
+    }
+    writeFileSync(target, `${canonicalJson(held as never)}\n`);
+    return name;
+  };
+  const absolute = weaker('absolute', (text) => text.replace('"slopes": "signed"', '"slopes": "absolute"'));
+  expect(await judged(absolute)).toEqual([4, 'hard_fail', expect.stringContaining('not drawn with the seed')]);
+  const silent = weaker('silent', (text) => text.replace(/,\s*"slopes": "signed"/, ''));
+  expect(await judged(silent)).toEqual([4, 'hard_fail', expect.stringContaining('not drawn with the seed')]);
   const loose = lie('loose', 'gate.json', (text) => text.replace('"slope",', ''));
   expect((await judged(loose))[1]).toBe('hard_fail');
   expect(await judged('guards', '--registry', at('nowhere'))).toEqual([5, 'not_verified', expect.stringContaining('no registry here')]);

@@ -1,0 +1,18 @@
+/** Why prompts that a renderer wrote are not those that it writes now. */
+
+export interface RendererIds {
+  readonly rendererId: string;
+  /** Before it was corrected; null where that changed nothing. */
+  readonly formerRendererId: string | null;
+}
+
+const short = (id: string): string => `${id.slice(0, 12)}…`;
+
+/** null: prompts of then are those of now. @param before the id that was written down then */
+export function rendererChange(before: string, { rendererId, formerRendererId }: RendererIds): string | null {
+  if (before === rendererId) return null;
+  return before === formerRendererId
+    ? `its prompts are those of the renderer of isopro-native before it was corrected (${short(before)}): the model's chat template is ` +
+        `rendered as jinja2 does it now (${short(rendererId)}), and gives other prompts`
+    : `its prompts are those of the renderer ${short(before)}, and the model's is ${short(rendererId)} here`;
+}
