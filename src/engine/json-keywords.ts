@@ -241,3 +241,6 @@ export function lengthOfRules(document: unknown): number {
   };
   return ofSchema(document as Json, 0);
 }
+
+export const without = (schema: Schema, keywords: readonly string[]): Schema =>
+  Object.fromEntries(Object.entries(schema).filter(([keyword]) => !keywords.includes(keyword)));

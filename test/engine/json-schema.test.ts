@@ -370,3 +370,23 @@ describe('what a grammar cannot keep is refused by name', () => {
       expect(() => grammarOfJsonSchema(schema)).toThrow(expect.objectContaining({ code: 'GRAMMAR_INVALID' }));
   });
 });
+
+test.each(['allOf', 'anyOf', 'oneOf'])(
+  'references that double what they lead to by %s end, in time, with a reason or a grammar',
+  (keyword) => {
+    const $defs: Record<string, object> = { d40: { type: 'object' } };
+    for (let i = 0; i < 40; i++) $defs[`d${i}`] = { [keyword]: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] };
+    const began = performance.now();
+    for (const schema of [
+      { $defs, $ref: '#/$defs/d0' },
+      { $defs, oneOf: [{ $ref: '#/$defs/d0' }, { type: 'string' }] },
+      { $defs, allOf: [{ $ref: '#/$defs/d0' }, { required: ['a'] }] },
+    ])
+      try {
+        grammarOfJsonSchema(schema);
+      } catch (error) {
+        expect(error).toMatchObject({ code: 'GRAMMAR_INVALID' });
+      }
+    expect(performance.now() - began).toBeLessThan(10_000);
+  },
+);

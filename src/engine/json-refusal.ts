@@ -1,0 +1,18 @@
+import { IsoproError } from '../errors.js';
+
+/** A schema that is refused at a place of its own, for these keywords. */
+export class Refusal extends IsoproError {
+  readonly pointer: string;
+  readonly keywords: readonly string[];
+
+  constructor(pointer: string, keywords: readonly string[], what: string) {
+    super('GRAMMAR_INVALID', `the JSON Schema at ${pointer}: ${what}`);
+    this.pointer = pointer;
+    this.keywords = keywords;
+  }
+}
+
+/** @param keywords those without which the schema would not be refused here */
+export function refuse(pointer: string, keywords: readonly string[], what: string): never {
+  throw new Refusal(pointer, keywords, what);
+}
