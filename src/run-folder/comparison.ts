@@ -107,8 +107,8 @@ export function testComparison(run: RunRecord): Comparison | null {
 }
 
 /**
- * What a comparison says beside two printed means. Those are over all decided replies, and may differ from those over the problems that were
- * decided twice, which are what is tested: where their changes point to different sides, neither is a claim.
+ * What a comparison says beside two printed means. Those are over all decided replies, and may differ from those over the problems that
+ * were decided twice, which are what is tested: where their changes point to different sides, neither is a claim.
  */
 export function findingBeside([before, after]: readonly [number, number], comparison: Pick<Comparison, 'difference' | 'p'>): Finding {
   const printed = Math.sign(after - before);

@@ -28,7 +28,8 @@ const GENERATION = '{% if add_generation_prompt %}<|im_start|>assistant\n{% endi
 /** ChatML, each with a construct whose rendering was corrected. */
 const CORRECTED = {
   'strip with characters': `{% for m in messages %}${message("m.content.strip('\\n')")}{% endfor %}${GENERATION}`,
-  'a message that is passed over': `{% for m in messages %}{% if not m %}{% continue %}{% endif %}${message('m.content')}{% endfor %}${GENERATION}`,
+  'a message that is passed over':
+    `{% for m in messages %}{% if not m %}{% continue %}{% endif %}${message('m.content')}{% endfor %}` + GENERATION,
   'a list as a text': `{% for m in messages %}${message('m.content')}{% endfor %}${GENERATION}{% if not messages %}{{ [1] }}{% endif %}`,
 };
 
