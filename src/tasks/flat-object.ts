@@ -18,8 +18,11 @@ const isFlat = (value: unknown): value is Record<string, FlatValue> =>
 const isSound = (value: FlatValue): boolean =>
   typeof value === 'number' ? Number.isFinite(value) : typeof value !== 'string' || value.isWellFormed();
 
-/** Reads a text that is one flat JSON object and nothing else; no key stands twice. */
-export function parseFlatObject(json: string): Parsed<FlatObject> {
+/**
+ * Reads a text that is one flat JSON object and nothing else; no key stands twice.
+ * @param digits `all`: a number that a double does not hold is refused; `rounded`: it is the nearest double, for values on a scale
+ */
+export function parseFlatObject(json: string, digits: 'all' | 'rounded'): Parsed<FlatObject> {
   let read: JsonText;
   try {
     read = readJsonText(json);
@@ -30,7 +33,7 @@ export function parseFlatObject(json: string): Parsed<FlatObject> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return refused('The reply is JSON, but not an object.');
   if (!isFlat(value)) return refused('A value of the object is a list or an object itself.');
   if (twice !== null) return refused(`The key ${JSON.stringify(twice.slice(0, 40))} stands there twice.`);
-  if (numbers.some(({ held }) => !held)) return refused('A number has more digits than are read.');
+  if (digits === 'all' && numbers.some(({ held }) => !held)) return refused('A number has more digits than are read.');
   if (!Object.entries(value).every(([key, member]) => isSound(key) && isSound(member)))
     return refused('A number is too large, or a text holds half a character.');
   return { ok: true, answer: value, form: 'json' };

@@ -16,7 +16,7 @@ export function parseAnswer(text: string): Parsed<Extraction> {
   if (text.length > MAX_REPLY_CHARACTERS) return refused(`The reply has more than ${MAX_REPLY_CHARACTERS} characters.`);
   const whole = trimBlanks(text);
   const block = fenced(whole, ['', 'json']);
-  const parsed = parseFlatObject(block ?? whole);
+  const parsed = parseFlatObject(block ?? whole, 'all');
   return parsed.ok && block !== null ? { ...parsed, form: 'fenced' } : parsed;
 }
 

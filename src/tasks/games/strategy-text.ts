@@ -57,7 +57,7 @@ export function parseLastObject(text: string, refuse: (value: FlatObject) => str
   if (text.length > LONGEST_REPLY) return refused(`The reply has more than ${LONGEST_REPLY} characters.`);
   let first: Parsed<FlatObject> | undefined;
   for (const json of lastObjects(text)) {
-    const parsed: Parsed<FlatObject> = json.length > LONGEST_OBJECT ? refused('The object is too long.') : parseFlatObject(json);
+    const parsed: Parsed<FlatObject> = json.length > LONGEST_OBJECT ? refused('The object is too long.') : parseFlatObject(json, 'rounded');
     const wrong = parsed.ok ? refuse(parsed.answer) : parsed.detail;
     if (parsed.ok && wrong === null) return { ...parsed, form: json === trimBlanks(text) ? 'json' : 'embedded' };
     first ??= refused(wrong!);
