@@ -96,7 +96,7 @@ function Charts({ run }: { run: RunDetail }): JSX.Element {
   );
 }
 
-const toneOf = ({ what }: RunEvent): string =>
+const toneOfEvent = ({ what }: RunEvent): string =>
   /fail|back/.test(what) ? 'bad' : /fired/.test(what) ? 'fair' : /remedy/.test(what) ? 'good' : 'plain';
 
 const Rules = ({ run: { events, iterations } }: { run: RunDetail }): JSX.Element => (
@@ -106,7 +106,7 @@ const Rules = ({ run: { events, iterations } }: { run: RunDetail }): JSX.Element
     ) : (
       <ol class="timeline" tabIndex={0} aria-label="rules, remedies and the gate, by iteration">
         {events.map((event, i) => (
-          <li key={i} class={toneOf(event)}>
+          <li key={i} class={toneOfEvent(event)}>
             <span class="when">{event.iteration}</span>
             <span>
               <b>{event.what}</b>
