@@ -21,28 +21,6 @@ namespace {
 
 constexpr std::int64_t kProgressInterval = 100'000'000;  // ns between progress events
 
-// Sets the adapter of one call and puts the model's own back.
-class AdapterOverride {
- public:
-  AdapterOverride(ModelSession& session, bool active, std::shared_ptr<Adapter> adapter, float scale) : session_(session), active_(active) {
-    if (active_) session_.readyContext().setAdapter(std::move(adapter), scale);
-  }
-  ~AdapterOverride() {
-    if (!active_) return;
-    try {
-      session_.context->setAdapter(session_.adapter, session_.adapterScale);
-    } catch (...) {
-      // The context is given up then, and the next one is made with this adapter.
-    }
-  }
-  AdapterOverride(const AdapterOverride&) = delete;
-  AdapterOverride& operator=(const AdapterOverride&) = delete;
-
- private:
-  ModelSession& session_;
-  const bool active_;
-};
-
 class NativeModel : public Wrapped<NativeModel> {
  public:
   static Napi::Function define(Napi::Env env) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "support/error.h"
@@ -61,11 +60,6 @@ void RunningBatch::join(std::int64_t number, BatchRequest request) {
   row.grammar = grammarOf(request.grammar);
   row.request = std::move(request);
   enqueue(std::move(row));
-}
-
-// By rank, and then by who came first.
-bool RunningBatch::precedes(const BatchRow& first, const BatchRow& second) {
-  return std::tie(first.request.rank, first.number) < std::tie(second.request.rank, second.number);
 }
 
 void RunningBatch::enqueue(BatchRow&& row) {

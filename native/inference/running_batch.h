@@ -21,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "inference/context.h"
@@ -131,7 +132,10 @@ class RunningBatch {
   using SharedCall = std::vector<RowShare>;
 
   void dropCancelled(StepReport& report);
-  static bool precedes(const BatchRow& first, const BatchRow& second);
+  // By rank, and then by who came first.
+  static bool precedes(const BatchRow& first, const BatchRow& second) {
+    return std::tie(first.request.rank, first.number) < std::tie(second.request.rank, second.number);
+  }
   void enqueue(BatchRow&& row);
   void admit(StepReport& report);
   void shapeCache();
