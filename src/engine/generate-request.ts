@@ -193,7 +193,7 @@ const replyFields = {
       presencePenalty: penalty,
       frequencyPenalty: penalty,
       logitBias: z
-        .record(z.string().regex(/^\d{1,9}$/, 'expected a token id'), single.min(-100).max(100))
+        .record(z.string().regex(/^\d{1,9}$/, 'expected a token id'), singleOrZero.min(-100).max(100))
         .default({})
         .transform((biases) => Object.entries(biases).map(([id, bias]) => [Number(id), bias] as const)),
       seed: seed.default(0n),

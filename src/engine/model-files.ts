@@ -55,16 +55,19 @@ export async function resolveModel(name: string, options: ResolveModelOptions = 
   return { path: remote.path, url: remote.url };
 }
 
-/** Asks no server: of a quantisation that is named by its tag, the one file of the repository that has the tag in its name. */
+/** In the cache, the one file of the repository that has the tag in its name; null where there is none, or several. */
+async function cachedOfTag(model: TaggedModel): Promise<RemoteModel | null> {
+  const folder = path.dirname(taggedModelFile(model, 'any').path);
+  const tag = model.tag.toLowerCase();
+  const named = (await readdir(folder).catch(() => [])).filter((file) => /\.gguf$/i.test(file) && file.toLowerCase().includes(tag));
+  return named.length === 1 ? taggedModelFile(model, named[0]!) : null;
+}
+
+/** Asks no server. @throws IsoproError MODEL_NOT_FOUND */
 async function inCache(located: RemoteModel | TaggedModel): Promise<ResolvedModel> {
-  if ('url' in located && (await isFile(located.path))) return { path: located.path, url: located.url };
-  const folder = path.dirname('url' in located ? located.path : taggedModelFile(located, 'x').path);
-  if (!('url' in located)) {
-    const tag = located.tag.toLowerCase();
-    const named = (await readdir(folder).catch(() => [])).filter((file) => /\.gguf$/i.test(file) && file.toLowerCase().includes(tag));
-    if (named.length === 1) return await inCache(taggedModelFile(located, named[0]!));
-  }
-  throw new IsoproError('MODEL_NOT_FOUND', `${located.name} is not in the cache at ${'url' in located ? located.path : folder}`, {
+  const remote = 'url' in located ? located : await cachedOfTag(located);
+  if (remote !== null && (await isFile(remote.path))) return { path: remote.path, url: remote.url };
+  throw new IsoproError('MODEL_NOT_FOUND', `${located.name} is not in the cache${remote === null ? '' : ` at ${remote.path}`}`, {
     remedy: `Fetch it with \`isopro-native models pull ${shellWord(located.name)}\`.`,
   });
 }

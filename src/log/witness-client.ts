@@ -5,6 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { offAbort, onAbort } from '../abort.js';
 import { ERRORS, abortError, IsoproError, type ErrorCode } from '../errors.js';
+import { LARGEST_TEXT } from '../files.js';
 import { isoproHome } from './home.js';
 import { isSignedBy, parseNote } from './signed-note.js';
 import type { LogSigner } from './signer.js';
@@ -22,7 +23,7 @@ const ANSWER_MS = 10_000;
 const ATTEMPTS = 3;
 /** Between two looks at another's process: a witness of an earlier home ends once nobody has connected for 250 ms. */
 const STRANGER_MS = 500;
-const UNANSWERED = 'If it was stopped, continue it (`kill -CONT`) or end it (`kill -KILL`); then run the same command again: it resumes.';
+const STOPPED = 'If it was stopped, continue it (`kill -CONT`) or end it (`kill -KILL`); then run the same command again: it resumes.';
 /** What is under way when the run is cancelled may still be answered. */
 const CANCELLED_MS = 1000;
 
@@ -90,9 +91,15 @@ function unavailable(address: string, stranger: boolean): IsoproError {
   });
 }
 
-const LOST = 'the connection to the witness was lost';
-const isLoss = (error: unknown): boolean => error instanceof IsoproError && error.message === LOST;
-const isSilence = (error: unknown): boolean => error instanceof IsoproError && error.remedy === UNANSWERED;
+/** No answer came: the witness says nothing, or the connection to it is gone. The same question may be asked again. */
+class Unanswered extends IsoproError {
+  constructor(
+    readonly why: 'silence' | 'loss',
+    message: string,
+  ) {
+    super('WITNESS_UNAVAILABLE', message, why === 'silence' ? { remedy: STOPPED } : {});
+  }
+}
 
 /** A socket behind which the home's witness is, and the key that it has shown to hold. */
 interface Connection {
@@ -173,7 +180,7 @@ export class WitnessClient implements LogSigner {
     this.#use(socket);
     if (key !== null) {
       const answer = await this.#exchange(socket, { do: 'identify', challenge }).catch((error: unknown) => {
-        if (isSilence(error) || (error as IsoproError).code === 'ABORTED') throw error;
+        if (error instanceof Unanswered ? error.why === 'silence' : (error as IsoproError).code === 'ABORTED') throw error;
         return ''; // it does not know the question, or it is ending
       });
       if (identifies(answer, challenge, key)) return { socket, key };
@@ -197,6 +204,7 @@ export class WitnessClient implements LogSigner {
 
   #receive(chunk: string): void {
     this.#received += chunk;
+    if (this.#received.length > LARGEST_TEXT) return this.#lose(); // no answer, by whomever
     for (let end = this.#received.indexOf('\n'); end >= 0; end = this.#received.indexOf('\n')) {
       const line = this.#received.slice(0, end);
       this.#received = this.#received.slice(end + 1);
@@ -222,7 +230,7 @@ export class WitnessClient implements LogSigner {
     this.#socket = null;
     this.#connecting = null;
     this.#received = '';
-    for (const { reject } of this.#waiting.values()) reject(new IsoproError('WITNESS_UNAVAILABLE', LOST));
+    for (const { reject } of this.#waiting.values()) reject(new Unanswered('loss', 'the connection to the witness was lost'));
     this.#waiting.clear();
   }
 
@@ -231,8 +239,7 @@ export class WitnessClient implements LogSigner {
     const id = this.#nextId++;
     const { signal } = this.#options;
     const giveUp = (): void => {
-      const silence = `the witness${this.#processOf()} has not answered for ${this.#answerMs / 1000} s`;
-      const unanswered = new IsoproError('WITNESS_UNAVAILABLE', silence, { remedy: UNANSWERED });
+      const unanswered = new Unanswered('silence', `the witness${this.#processOf()} has not answered for ${this.#answerMs / 1000} s`);
       this.#waiting.get(id)?.reject(signal?.aborted === true ? cancelled(signal) : unanswered);
       this.#waiting.delete(id);
       this.#endStarted();
@@ -261,8 +268,8 @@ export class WitnessClient implements LogSigner {
       try {
         return await request();
       } catch (error) {
-        if (attempt === ATTEMPTS || !(isSilence(error) || isLoss(error))) throw error;
-        this.#options.onNotice?.(`${(error as Error).message}; it is asked again (${attempt + 1} of ${ATTEMPTS})`);
+        if (attempt === ATTEMPTS || !(error instanceof Unanswered)) throw error;
+        this.#options.onNotice?.(`${error.message}; it is asked again (${attempt + 1} of ${ATTEMPTS})`);
       }
     }
   }

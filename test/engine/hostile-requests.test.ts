@@ -113,9 +113,10 @@ describe('a list', () => {
 
 describe('a number that single precision does not hold', () => {
   const numbers = [1e-39, 1e-300, 5e-324, 3.5e38, 1e300, Infinity, NaN];
+  /** With which nearly 0 means the same as 0. */
+  const scales = ['temperature', 'topP', 'minP', 'presencePenalty', 'frequencyPenalty'];
   test.each(numbers)('%d is refused by its name', async (number) => {
-    const sampling = ['temperature', 'topP', 'minP', 'repeatPenalty', 'presencePenalty', 'frequencyPenalty'];
-    for (const name of sampling) {
+    for (const name of Math.abs(number) < 1 ? ['repeatPenalty'] : [...scales, 'repeatPenalty']) {
       await expect(hosted.generate({ prompt: 'x', maxTokens: 1, sampling: { [name]: number } })).rejects.toMatchObject({
         code: 'INVALID_ARGUMENT',
         message: expect.stringContaining(name),
@@ -123,7 +124,7 @@ describe('a number that single precision does not hold', () => {
     }
     const sequence = { tokenIds: Int32Array.of(300, 301), labelMask: Uint8Array.of(0, 1) };
     const calls: (() => unknown)[] = [
-      () => hosted.generate({ prompt: 'x', sampling: { logitBias: { 3: number } } }),
+      ...(Math.abs(number) < 1 ? [] : [() => hosted.generate({ prompt: 'x', sampling: { logitBias: { 3: number } } })]),
       () => collect(model, { prompts: ['x'], adapterScale: number }),
       () => model.setAdapter(null, number),
       () => trainer.step([{ ...sequence, weight: number }]),
@@ -133,6 +134,14 @@ describe('a number that single precision does not hold', () => {
       () => trainer.setOptimiser({ learningRate: number, maxNorm: 1 }),
     ];
     for (const call of calls) expect(await code(call)).toBe('INVALID_ARGUMENT');
+  });
+
+  test.each([1e-39, 1e-300, 5e-324])('%d is 0 to what draws a reply', async (number) => {
+    const said = async (sampling: object): Promise<number[]> => [
+      ...(await hosted.generate({ prompt: 'x', maxTokens: 8, sampling: { seed: 7n, ...sampling } })).tokenIds,
+    ];
+    for (const name of scales) expect(await said({ [name]: number })).toEqual(await said({ [name]: 0 }));
+    expect(await said({ logitBias: { 300: number } })).toEqual(await said({}));
   });
 
   test('the least and the greatest of those that it holds answer', async () => {

@@ -467,6 +467,7 @@ onSockets('the address of the witness', () => {
     ['shows the public key', (_, home) => () => readFileSync(publicKeyFile(home), 'utf8')],
     ['gives a list', () => () => ['x']],
     ['closes each connection', () => (_, socket) => void socket.destroy()],
+    ['answers without an end', () => (_, socket) => void socket.write('x'.repeat(2 ** 26 + 1))],
   ])('a process that listens there and %s is told nothing of the run', async (_, reply) => {
     const home = tooLong();
     openWitnessKey(home);
