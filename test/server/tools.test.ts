@@ -141,6 +141,18 @@ describe('calls as they were written', () => {
     expect(callText({ name: 'f', arguments: 'no JSON' })).toContain('"arguments":"no JSON"}');
   });
 
+  test.each([' ', '\u00a0', '\u3000'])('a text of %j alone takes no longer than its length', (blank) => {
+    const given = JSON.stringify({ a: blank.repeat(200_000) });
+    const begun = performance.now();
+    expect(new CallReader().read(`<tool_call>\n{"name": "f", "arguments": ${given}}\n</tool_call>`).calls).toEqual([
+      { name: 'f', arguments: given },
+    ]);
+    const cut = new CallReader();
+    cut.read(`<tool_call>\n{"name": "f", "arguments": ${given} }`);
+    expect([cut.rest().calls, cut.isCut]).toEqual([[{ name: 'f', arguments: given }], false]);
+    expect(performance.now() - begun).toBeLessThan(2000); // by the square it is a minute
+  });
+
   test('one that is cut off is incomplete', async () => {
     const tools = [{ type: 'function', name: 'f', parameters: O({ long: { type: 'array', items: { enum: ['aaaa'] }, minItems: 200 } }) }];
     const { body } = await respond({ tools, ...ONE, max_output_tokens: 60 });

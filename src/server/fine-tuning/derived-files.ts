@@ -62,9 +62,14 @@ function removeUnused(queue: JobQueue, owner: string, id: string): void {
   if (!queue.isInUse(id)) queue.uploads.remove(owner, id);
 }
 
-/** When a job has ended, and when a queue is opened: of all owners. */
-export function removeUnusedFiles(queue: JobQueue): void {
-  for (const { id, owner } of queue.uploads.ofPurpose(DERIVED)) removeUnused(queue, owner, id);
+/**
+ * Of all owners.
+ * @param ended the job whose files they are; else those of all, when a queue is opened: none is being made for a request then
+ */
+export function removeUnusedFiles(queue: JobQueue, ended?: string): void {
+  const settings = ended === undefined ? undefined : JSON.stringify(queue.get(ended)?.settings);
+  for (const { id, owner } of queue.uploads.ofPurpose(DERIVED))
+    if (ended === undefined || settings?.includes(id) === true) removeUnused(queue, owner, id);
 }
 
 /** With a file, what was made of it. @returns whether there was such a file */

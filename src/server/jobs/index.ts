@@ -46,9 +46,9 @@ export interface JobsOfRuns {
 }
 
 /** What cannot be removed now is removed later. */
-function removeUnused(queue: JobQueue, report: (error: unknown) => void): void {
+function removeUnused(queue: JobQueue, report: (error: unknown) => void, ended?: string): void {
   try {
-    removeUnusedFiles(queue);
+    removeUnusedFiles(queue, ended);
   } catch (error) {
     report(error);
   }
@@ -75,7 +75,7 @@ export async function addJobs(
       ...(options.availableMemory !== undefined && { availableMemory: options.availableMemory }),
       onEnded: (id) => {
         void fineTuned?.serve(id);
-        if (queue instanceof JobQueue) removeUnused(queue, report);
+        if (queue instanceof JobQueue) removeUnused(queue, report, id);
       },
       report,
     });

@@ -34,14 +34,25 @@ export type ReplyEvent = { readonly index: number } & (
 type Events = AsyncGenerator<ReplyEvent, void, undefined>;
 type TokenStream = AsyncGenerator<TokenEvent, HostReply, undefined>;
 
+interface Drawing {
+  readonly index: number;
+  readonly withTokens: boolean;
+  /** Ends all replies of the request. */
+  readonly end: () => void;
+}
+
 const weightOf = ({ topLogprobs }: TokenEvent): number => 1 + (topLogprobs?.length ?? 0);
 
 /**
  * A stream that is computed however slowly it is read: whoever does not read keeps no place from others.
  * @param computed told when it has ended
- * @param end ends the request
  */
-async function* ahead(source: TokenStream, unread: Unread, computed: () => void, end: () => void): TokenStream {
+async function* ahead(
+  source: TokenStream,
+  { index, end }: Drawing,
+  unread: Unread,
+  computed: () => void,
+): AsyncGenerator<ReplyEvent, HostReply, undefined> {
   const tokens: TokenEvent[] = [];
   let ended = false;
   let wake = (): void => {};
@@ -68,7 +79,7 @@ async function* ahead(source: TokenStream, unread: Unread, computed: () => void,
     for (;;) {
       for (let token = tokens.shift(); token !== undefined; token = tokens.shift()) {
         waiting.move(-weightOf(token));
-        yield token;
+        yield { index, token };
       }
       if (ended) return await reply;
       await new Promise<void>((resolve) => {
@@ -80,33 +91,15 @@ async function* ahead(source: TokenStream, unread: Unread, computed: () => void,
   }
 }
 
-interface Drawing {
-  readonly index: number;
-  readonly withTokens: boolean;
-  /** Ends all replies of the request. */
-  readonly end: () => void;
-}
-
-async function* one({ model, adapter }: Served, draw: Draw, { index, withTokens, end }: Drawing, asking: Asking): Events {
+async function* one({ model, adapter }: Served, draw: Draw, drawing: Drawing, asking: Asking): Events {
   const { queue, unread, turns, metrics, whose, cachePartition, signal } = asking;
+  const { index, withTokens } = drawing;
   const { leave, rank } = await queue.enter(whose, signal);
   try {
     await turns.pass(); // of those who are let in together
     const request = { ...draw, adapter, cachePartition, rank, signal };
-    let reply: HostReply;
-    if (withTokens) {
-      const stream = ahead(model.stream(request), unread, leave, end);
-      for (;;) {
-        const next = await stream.next();
-        if (next.done === true) {
-          reply = next.value;
-          break;
-        }
-        yield { index, token: next.value };
-      }
-    } else {
-      reply = await model.generate(request);
-    }
+    // delegated to, so that it is closed with this one
+    const reply = withTokens ? yield* ahead(model.stream(request), drawing, unread, leave) : await model.generate(request);
     leave();
     metrics.replied(reply);
     await turns.pass(); // of those that one step has ended

@@ -174,10 +174,10 @@ function wholeCall(held: string): ToolCall | null {
   }
 }
 
-/** As its grammar has written it. */
+/** As its grammar has written it: the last brace is the call's. */
 function callOf(json: string): ToolCall {
-  const [, name, written] = BEGUN.exec(json) ?? [];
-  const given = written?.trim().replace(/\s*\}$/, '') ?? '';
+  const [, name = '', written = ''] = BEGUN.exec(json) ?? [];
+  const given = written.trimEnd().slice(0, -1);
   JSON.parse(given);
-  return { name: JSON.parse(name ?? '') as string, arguments: compactJson(given) };
+  return { name: JSON.parse(name) as string, arguments: compactJson(given) };
 }
