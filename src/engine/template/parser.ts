@@ -157,8 +157,7 @@ class Parser {
   }
 
   /**
-   * What follows such a statement is rendered as if the statement were not there: nothing is, since a rendering ends where
-   * it is reached.
+   * What follows such a statement is read as if the statement were not there; a rendering ends where it is reached.
    */
   #notCovered(name: string): Statement {
     if (!NOT_COVERED.has(name)) this.#fail(`there is no statement "${name}"`);

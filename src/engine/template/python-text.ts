@@ -34,9 +34,8 @@ export function floatText(value: number): string {
 }
 
 /**
- * What Python writes by its number. The noncharacters from U+FDD0 are not among them here: they are the renderer's markers and
- * are taken out
- * of the text.
+ * What Python writes by its number. The noncharacters from U+FDD0 are not among them here: they are the renderer's markers and are taken
+ * out of the text.
  */
 const UNPRINTABLE = /(?![\ufdd0-\ufdef ])[\p{C}\p{Z}]|[\\'\n\r\t]/gu;
 
