@@ -3,7 +3,8 @@ import { bound } from './arguments.js';
 import { itemOf, negative, operation, slice } from './arithmetic.js';
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError, TemplateLimit } from './failures.js';
-import { filtered, type Runner } from './filters.js';
+import type { Runner } from './filter.js';
+import { filtered } from './filters.js';
 import { methodOf } from './methods.js';
 import { str } from './python-text.js';
 import { Scope } from './scope.js';
@@ -168,7 +169,7 @@ export class Interpreter implements Runner {
       return positional[at % positional.length]!;
     });
     const state = new Loop(
-      (name) => this.#loopMember(name, members, at, depth) ?? { changed: isChanged, cycle }[name],
+      (name) => (name === 'changed' ? isChanged : name === 'cycle' ? cycle : this.#loopMember(name, members, at, depth)),
       loop.recursive ? again : null,
     );
     for (; at < members.length; at++) {

@@ -228,7 +228,7 @@ class Parser {
       return found;
     }
     const { text: name } = this.#expect('name');
-    if (name in CONSTANTS) this.#fail(`cannot assign to ${name}`);
+    if (Object.hasOwn(CONSTANTS, name)) this.#fail(`cannot assign to ${name}`);
     if (this.#skip('operator', '.')) return { kind: 'member', of: name, name: this.#expect('name').text };
     return { kind: 'name', name };
   }
