@@ -195,6 +195,13 @@ describe('what is not covered', () => {
     ['{% block a %}x{% endblock %}', 'the statement "block"'],
     ['{{ lipsum() }}', 'the function "lipsum"'],
     ["{{ joiner(', ') }}", 'the function "joiner"'],
+    ['{{ super() }}', 'the function "super"'],
+    ["{{ ['a'] | map('urlencode') | join }}", 'the filter "urlencode"'],
+    ["{{ [1] | select('escaped') | list }}", 'the test "escaped"'],
+    ["{{ [{'a': 1}] | rejectattr('a', 'escaped') | list }}", 'the test "escaped"'],
+    ["{% set x = 'a' | safe %}{{ x }}", 'the filter "safe" within an expression'],
+    ["{{ 'a' | safe | trim }}", 'the filter "safe" within an expression'],
+    ["{{ ['a'] | map('safe') | join }}", 'the filter "safe" within an expression'],
   ])('%s is refused by name where a rendering reaches it, and listed before', (template, what) => {
     expect(failure(template)).toBe(`NotCovered: it uses ${what}, which is not supported`);
     expect(failure(`{% if false %}${template}{% endif %}ok`)).toBe('no error: ok');

@@ -343,12 +343,19 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   },
 };
 
-/** `safe` changes nothing where it ends an output, and is refused elsewhere: what is safe escapes what it is joined with. */
+/** `safe` is none where it ends an output, and is refused elsewhere: what is safe escapes what it is joined with. */
 export const FILTER_NAMES: ReadonlySet<string> = new Set([...Object.keys(FILTERS), 'safe']);
+
+/** What a filter that is not covered is called; null: it is. */
+export function uncoveredFilter(name: string): string | null {
+  if (name === 'safe') return 'the filter "safe" within an expression';
+  return Object.hasOwn(FILTERS, name) ? null : `the filter "${name}"`;
+}
 
 /** @throws NotCovered, TemplateError */
 export function filtered(name: string, of: Value, given: Given, runner: Runner): Value {
-  if (!Object.hasOwn(FILTERS, name)) throw new NotCovered(`the filter "${name}"${name === 'safe' ? ' within an expression' : ''}`);
+  const uncovered = uncoveredFilter(name);
+  if (uncovered !== null) throw new NotCovered(uncovered);
   return FILTERS[name]!(of, given, runner);
 }
 

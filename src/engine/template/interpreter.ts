@@ -77,12 +77,9 @@ export class Interpreter implements Runner {
       case 'text':
         this.#write(statement.text);
         return 'end';
-      case 'output': {
-        const { of } = statement;
-        const shown = of.kind === 'filter' && of.name === 'safe' && of.of !== null ? of.of : of;
-        this.#write(str(this.#value(shown, scope), this.budget));
+      case 'output':
+        this.#write(str(this.#value(statement.of, scope), this.budget));
         return 'end';
-      }
       case 'if': {
         const branch = statement.branches.find(({ test }) => truth(this.#value(test, scope)));
         return this.#statements(branch?.body ?? statement.otherwise, scope);

@@ -18,6 +18,12 @@ export function parse(template: string): readonly Statement[] {
   return new Parser(tokensOf(template)).template();
 }
 
+/** Nothing is escaped: where it ends an output, the filter `safe` changes nothing. */
+const outputOf = (of: Expression): Statement => ({
+  kind: 'output',
+  of: of.kind === 'filter' && of.name === 'safe' && of.of !== null ? of.of : of,
+});
+
 class Parser {
   readonly #tokens: readonly Token[];
   #at = 0;
@@ -82,7 +88,7 @@ class Parser {
       if (this.#is('data')) found.push({ kind: 'text', text: this.#next().text });
       else if (this.#is('variable_begin')) {
         this.#next();
-        found.push({ kind: 'output', of: this.#tuple() });
+        found.push(outputOf(this.#tuple()));
         this.#expect('variable_end');
       } else if (this.#is('block_begin')) {
         if (this.#is('name', undefined, 1) && ends.includes(this.#tokens[this.#at + 1]!.text)) return found;
@@ -143,7 +149,7 @@ class Parser {
         const outputs: Statement[] = [];
         while (!this.#is('block_end')) {
           if (outputs.length > 0) this.#expect('operator', ',');
-          outputs.push({ kind: 'output', of: this.#expression() });
+          outputs.push(outputOf(this.#expression()));
         }
         return outputs;
       }

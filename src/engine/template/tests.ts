@@ -83,8 +83,12 @@ const TESTS: Readonly<Record<string, Test>> = {
 
 export const TEST_NAMES: ReadonlySet<string> = new Set(Object.keys(TESTS));
 
+/** What a test that is not covered is called; null: it is. */
+export const uncoveredTest = (name: string): string | null => (TEST_NAMES.has(name) ? null : `the test "${name}"`);
+
 /** @throws NotCovered, TemplateError */
 export function tested(name: string, of: Value, given: Given, budget: Budget): boolean {
-  if (!Object.hasOwn(TESTS, name)) throw new NotCovered(`the test "${name}"`);
+  const uncovered = uncoveredTest(name);
+  if (uncovered !== null) throw new NotCovered(uncovered);
   return TESTS[name]!(of, given, budget);
 }
