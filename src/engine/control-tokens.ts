@@ -1,9 +1,7 @@
 /**
- * The control tokens of a vocabulary in texts: where a template wrote them, and where a message only reads as if it had. A
- * marker that stands
- * in no text tells the two apart: it is put behind the first character of whatever in a message would be found, wherever that
- * begins, and what
- * holds it is none. No expression of any token is made: a file may name tokens of any length, and of a single character.
+ * The control tokens of a vocabulary in texts: where a template wrote them, and where a message only reads as if it had. A marker that
+ * stands in no text tells the two apart: it is put behind the first character of whatever in a message would be found, wherever that
+ * begins, and what holds it is none. No expression of any token is made: a file may name tokens of any length, and of a single character.
  */
 export interface ControlToken {
   readonly id: number;

@@ -242,8 +242,7 @@ export class Model {
 
   /**
    * The token that ended an answer until it was the one that the renderer writes: a guess between the two that the file names.
-   * Trainings that
-   * were interrupted then have learned it.
+   * Trainings that were interrupted then have learned it.
    */
   get formerEndOfAnswer(): number {
     const { chatTemplate, eos } = this.info;

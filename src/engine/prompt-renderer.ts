@@ -1,10 +1,10 @@
 /**
  * The one prompt renderer: chat messages to token ids, for rollouts, training, evaluation and serving alike.
  *
- * The template is the model file's own; ChatML where the file has none. Text inside a message
- * never becomes a control token: a marker is put inside every control-token text that a message contains, so that after
- * rendering only the template's own control tokens are recognised; then the marker is taken out again (`control-tokens.ts`). The plain text
- * between two control tokens is tokenised in one piece, as it is when a whole prompt is tokenised at once.
+ * The template is the model file's own; ChatML where the file has none. Text inside a message never becomes a control token: a marker is
+ * put inside every control-token text that a message contains, so that after rendering only the template's own control tokens are
+ * recognised; then the marker is taken out again (`control-tokens.ts`). The plain text between two control tokens is tokenised in one piece,
+ * as it is when a whole prompt is tokenised at once.
  */
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';
@@ -44,9 +44,8 @@ export interface PromptVocabulary {
 }
 
 /**
- * Changes whenever the same template and messages could give other token ids than before. A template that is rendered as it was
- * keeps the id
- * of then, so that what was trained on its prompts is served and judged.
+ * Changes whenever the same template and messages could give other token ids than before. A template that is rendered as it was keeps the
+ * id of then, so that what was trained on its prompts is served and judged.
  */
 const RENDERER_VERSION = { before: 'isopro-1/jinja-0.5.11', corrected: 'isopro-2/jinja2-3.1' } as const;
 
@@ -164,9 +163,8 @@ export class PromptRenderer {
   }
 
   /**
-   * What the template writes after a reply: the first control token behind it where it is the last thing said; else the one
-   * behind it where the
-   * user goes on, if that ends replies. null: it writes none, or cannot be rendered.
+   * What the template writes after a reply: the first control token behind it where it is the last thing said; else the one behind it
+   * where the user goes on, if that ends replies. null: it writes none, or cannot be rendered.
    */
   endOfReply(): number | null {
     const reply = this.#markers[0];

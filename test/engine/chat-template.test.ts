@@ -68,6 +68,58 @@ describe('what jinja2 renders', () => {
   });
 });
 
+describe('what jinja2 3.1.6 renders beside the table', () => {
+  test.each([
+    [
+      '{% for x in xs %}{{ loop.constructor }}{{ loop.toString is defined }}{{ loop.__proto__ is defined }} {% endfor %}',
+      'FalseFalse '.repeat(3),
+    ],
+    [
+      '{% set constructor = 1 %}{% set toString = 2 %}{% set valueOf, __proto__ = 3, 4 %}{{ constructor }}{{ toString }}{{ valueOf }}{{ __proto__ }}',
+      '1234',
+    ],
+    ['{% macro constructor(valueOf) %}{{ valueOf }}{% endmacro %}{{ constructor(valueOf=5) }}{{ hasOwnProperty is defined }}', '5False'],
+    ["{{ 'e\u0301a b' | wordcount }} {{ '\u0915\u093f' | wordcount }} {{ 'a_b\u203fc' | wordcount }}", '3 1 2'],
+    ["{{ 565 | replace(5, 7) }} {{ s | replace('o', 0) }} {{ s | replace('o', none) }}", '767 Hell0 W0rld HellNone WNonerld'],
+    [
+      "{{ '%5.1f|%.0f|%.0f|%.2f|%.1f' % (1.25, 0.5, 1.5, 2.675, -0.25) }} {{ '%.2f' % 1e22 }} {{ '%f' % -0.0 }}",
+      '  1.2|0|2|2.67|-0.2 10000000000000000000000.00 -0.000000',
+    ],
+    [
+      '{{ 4.5 | round }} {{ 0.375 | round(2) }} {{ -0.125 | round(2) }} {{ 1250.0 | round(-2) }} {{ 1e22 | round(2) }} {{ 2.5e-7 | round(6) }}',
+      '4.0 0.38 -0.12 1200.0 1e+22 0.0',
+    ],
+    ["{{ '\\ufeff5' | int }} {{ '\\x1f5' | int }} {{ '\\u20035\\n' | int }} {{ '\\x852.5' | float }}", '0 0 5 2.5'],
+    ["{{ 1 if 'nan' | float else 2 }}", '1'],
+    [
+      "{{ '\u00aab \u2177a'.title() }} {{ '\u00aa'.islower() }} {{ '\u24b6'.isupper() }} {{ '\u2177' is lower }} {{ '\u0391\u03a3'.capitalize() }}",
+      '\u00aab \u2167a True True True \u0391\u03c2',
+    ],
+    ["{{ '\u1369'.isdigit() }} {{ '\u2780'.isdigit() }} {{ '\u00bd'.isdigit() }}", 'True True False'],
+  ])('%s', (template, text) => {
+    expect(failure(template)).toBe(`no error: ${text}`);
+  });
+
+  test.each([
+    '{{ -3 | abs(1) }}',
+    "{{ 'ab'.islower(1) }}",
+    "{{ '50%, %s' % 'a' }}",
+    "{{ 'all of 100%' % () }}",
+    "{{ ['a', 'b'] | sum(start='') }}",
+    "{{ '{} {0}'.format(1) }}",
+  ])('%s is an error of both', (template) => {
+    expect(failure(template)).toMatch(/^(Template|NotCovered)/);
+  });
+
+  test.each([
+    ["{{ '%(a)s' % {'a': 1} }}", 'the conversion "%(" of a format'],
+    ["{{ '%x' % 255 }}", 'the conversion "%x" of a format'],
+    ["{{ '\u0663' | int }}", 'the filter "int" of other digits than 0 to 9'],
+  ])('%s is rendered there, and refused here by name', (template, what) => {
+    expect(failure(template)).toBe(`NotCovered: it uses ${what}, which is not supported`);
+  });
+});
+
 describe('the id of a template', () => {
   /** Of today's inputs alone, as it was. */
   const IDS: Readonly<Record<string, string>> = { qwen3: 'corrected' };
@@ -143,6 +195,13 @@ describe('what is not covered', () => {
     ['{% block a %}x{% endblock %}', 'the statement "block"'],
     ['{{ lipsum() }}', 'the function "lipsum"'],
     ["{{ joiner(', ') }}", 'the function "joiner"'],
+    ['{{ super() }}', 'the function "super"'],
+    ["{{ ['a'] | map('urlencode') | join }}", 'the filter "urlencode"'],
+    ["{{ [1] | select('escaped') | list }}", 'the test "escaped"'],
+    ["{{ [{'a': 1}] | rejectattr('a', 'escaped') | list }}", 'the test "escaped"'],
+    ["{% set x = 'a' | safe %}{{ x }}", 'the filter "safe" within an expression'],
+    ["{{ 'a' | safe | trim }}", 'the filter "safe" within an expression'],
+    ["{{ ['a'] | map('safe') | join }}", 'the filter "safe" within an expression'],
   ])('%s is refused by name where a rendering reaches it, and listed before', (template, what) => {
     expect(failure(template)).toBe(`NotCovered: it uses ${what}, which is not supported`);
     expect(failure(`{% if false %}${template}{% endif %}ok`)).toBe('no error: ok');

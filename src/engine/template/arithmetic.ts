@@ -1,7 +1,7 @@
 /** Operators as Python has them: integers of any size, whose results are bounded; floats; texts and lists. */
 import type { Budget } from './budget.js';
-import { TemplateError, TemplateLimit } from './failures.js';
-import { floatText, integerText, repr, str } from './python-text.js';
+import { NotCovered, TemplateError, TemplateLimit } from './failures.js';
+import { fixed, integerText, repr, str } from './python-text.js';
 import type { Operator } from './syntax.js';
 import { characters, integerOf, isWide, Items, iterated, numeric, tuple, typeName, Undefined, type Numeric, type Value } from './values.js';
 
@@ -156,8 +156,9 @@ export function slice(value: Value, [from, to, step]: readonly (Value | null)[],
   return value instanceof Items ? new Items(value.kind, members) : members;
 }
 
-const CONVERSION = /%(?:%|([-+ 0#]*)(\d*)(?:\.(\d*))?([a-zA-Z]))/g;
+const CONVERSION = /%(?:%|([-+ 0#]*)(\d*)(?:\.(\d*))?([a-zA-Z])|[^]?)/g;
 const WIDEST = 10_000;
+const LARGEST_PRECISION = 100;
 
 /** `text % values`, of conversions without names. @throws TemplateError */
 export function formatted(text: string, values: Value, budget: Budget): string {
@@ -166,18 +167,19 @@ export function formatted(text: string, values: Value, budget: Budget): string {
   let next = 0;
   const filled = text.replace(CONVERSION, (whole, flags?: string, width = '', precision?: string, type?: string) => {
     if (whole === '%%') return '%';
+    if (flags === undefined || type === undefined) throw new NotCovered(`the conversion ${JSON.stringify(whole)} of a format`);
     if (next >= given.length) throw new TemplateError(`${JSON.stringify(text)} asks for more than ${given.length} values`);
-    if (Number(width) > WIDEST || Number(precision ?? 0) > 100) throw new TemplateLimit(`a conversion is wider than ${WIDEST}`);
-    const done = converted(given[next++]!, flags ?? '', precision, type!, budget);
-    const padded = flags!.includes('-')
+    if (Number(width) > WIDEST) throw new TemplateLimit(`a conversion is wider than ${WIDEST}`);
+    if (Number(precision ?? 0) > LARGEST_PRECISION) throw new TemplateLimit(`a conversion has more than ${LARGEST_PRECISION} places`);
+    const done = converted(given[next++]!, flags, precision, type, budget);
+    const padded = flags.includes('-')
       ? done.padEnd(Number(width))
-      : flags!.includes('0') && type !== 's' && type !== 'r'
+      : flags.includes('0') && type !== 's' && type !== 'r'
         ? done.replace(/^[-+ ]?/, (sign) => sign + '0'.repeat(Math.max(0, Number(width) - done.length)))
         : done.padStart(Number(width));
     budget.text(padded.length);
     return padded;
   });
-  if (/(?<!%)(?:%%)*%$/.test(text)) throw new TemplateError('a format ends within a conversion');
   if (next < given.length) throw new TemplateError(`${JSON.stringify(text)} does not ask for ${given.length} values`);
   return filled;
 }
@@ -187,13 +189,12 @@ function converted(value: Value, flags: string, precision: string | undefined, t
     const text = type === 's' ? str(value, budget) : repr(value, budget);
     return precision === undefined ? text : characters(text).slice(0, Number(precision)).join('');
   }
+  if (!'dif'.includes(type)) throw new NotCovered(`the conversion "%${type}" of a format`);
   const number = numeric(value);
-  if (number === null || !'dif'.includes(type)) throw new TemplateError(`the conversion %${type} of ${typeName(value)} is not known`);
+  if (number === null) throw new TemplateError(`the conversion "%${type}" takes a number, not ${typeName(value)}`);
   const text =
     type === 'f'
-      ? Math.abs(Number(number)) < 1e21
-        ? Number(number).toFixed(precision === undefined ? 6 : Number(precision))
-        : floatText(Number(number))
+      ? fixed(Number(number), Number(precision ?? 6))
       : integerText(typeof number === 'bigint' ? number : BigInt(Math.trunc(number)));
   return text.startsWith('-') ? text : (flags.includes('+') ? '+' : flags.includes(' ') ? ' ' : '') + text;
 }

@@ -1,13 +1,12 @@
 /**
- * What this project rendered otherwise until it had an interpreter of its own (then @huggingface/jinja 0.5.11 was it). A
- * template that has none
- * of it keeps the id that it had; of one that has some of it, prompts of then and of now are not the same. Where it depends on
- * what a value is,
- * the kinds of values are told from the tree: adapters were trained on messages alone, which are texts, and on no other variable.
+ * What this project rendered otherwise until it had an interpreter of its own (before, @huggingface/jinja 0.5.11 rendered). A template
+ * that has none of it keeps the id that it had; of one that has some of it, prompts of then and of now are not the same. Where it depends
+ * on what a value is, the kinds of values are told from the tree: adapters were trained on messages alone, which are texts, and on no
+ * other variable.
  *
- * Left out are characters that no prompt is known to have where it matters: the white space U+001C to U+001F, U+0085 and U+FEFF
- * at the ends of a
- * text that is trimmed, and characters beyond U+FFFF in a text that is cut by numbers.
+ * Left out are characters that no prompt is known to have where it matters: the white space U+001C to U+001F, U+0085 and U+FEFF at the
+ * ends of a text that is trimmed, characters beyond U+FFFF in a text that is cut by numbers, and the few characters that have a case and
+ * are no letters (U+00AA, U+2177).
  */
 import { childrenOf, type Arguments, type Comparison, type Expression, type Statement, type Target } from './syntax.js';
 

@@ -3,7 +3,10 @@ import { bound } from './arguments.js';
 import { formatted, total } from './arithmetic.js';
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError, TemplateLimit } from './failures.js';
-import { capitalized, lower, paddedTo, replaced, stripped, upper } from './methods.js';
+import type { Filter, Runner } from './filter.js';
+import { capitalized, lower, upper } from './letters.js';
+import { linesOf, paddedTo, replaced, stripped } from './methods.js';
+import { NUMBER_FILTERS } from './number-filters.js';
 import { json, str } from './python-text.js';
 import {
   characters,
@@ -13,7 +16,6 @@ import {
   Items,
   iterated,
   lengthOf,
-  numeric,
   order,
   textOf,
   truth,
@@ -24,21 +26,11 @@ import {
   type Value,
 } from './values.js';
 
-/** What a filter needs of whoever runs it. */
-export interface Runner {
-  readonly budget: Budget;
-  /** `value.name`, or `value[0]` where the name is a number, step by step where it has points. */
-  attribute(value: Value, path: Value): Value;
-  filter(name: string, of: Value, given: Given): Value;
-  test(name: string, of: Value, given: Given): boolean;
-}
-
-type Run = (of: Value, given: Given, runner: Runner) => Value;
-
-const BLANKS_OF_WORDS = /[\p{L}\p{N}\p{Mn}\p{Mc}\p{Pc}]+/gu;
+/** Of `\w+`, whose marks Python leaves out. */
+const WORD = /[\p{L}\p{N}_]+/gu;
 
 const plain =
-  (change: (text: string) => string): Run =>
+  (change: (text: string) => string): Filter =>
   (of, given, { budget }) => {
     bound('the filter', [], given);
     const text = str(of, budget);
@@ -72,7 +64,7 @@ const keyBy =
   };
 
 const extreme =
-  (sign: 1 | -1): Run =>
+  (sign: 1 | -1): Filter =>
   (of, given, runner) => {
     const [caseSensitive = false, attribute] = bound(sign < 0 ? 'min' : 'max', ['case_sensitive', 'attribute'], given);
     const members = iterated(of, runner.budget);
@@ -83,7 +75,7 @@ const extreme =
 
 /** `map` and the kin of `select`: a test of members, or of an attribute of theirs. */
 const selecting =
-  (keeps: boolean, byAttribute: boolean): Run =>
+  (keeps: boolean, byAttribute: boolean): Filter =>
   (of, { positional, keywords }, runner) => {
     const [path, ...rest] = byAttribute ? positional : [null, ...positional];
     if (path === undefined) throw new TemplateError('the name of an attribute is missing');
@@ -98,7 +90,7 @@ const selecting =
     return new Items('generator', members);
   };
 
-const map: Run = (of, { positional, keywords }, runner) => {
+const map: Filter = (of, { positional, keywords }, runner) => {
   const members = iterated(of, runner.budget);
   runner.budget.members(members.length);
   const attribute = keywords.get('attribute');
@@ -122,12 +114,12 @@ const map: Run = (of, { positional, keywords }, runner) => {
   );
 };
 
-const fallback: Run = (of, given) => {
+const fallback: Filter = (of, given) => {
   const [value = '', boolean = false] = bound('default', ['default_value', 'boolean'], given);
   return of instanceof Undefined || (truth(boolean) && !truth(of)) ? value : of;
 };
 
-const length: Run = (of, given, { budget }) => {
+const length: Filter = (of, given, { budget }) => {
   bound('length', [], given);
   if (typeof of === 'string') {
     budget.read(of.length);
@@ -140,72 +132,7 @@ const length: Run = (of, given, { budget }) => {
   return BigInt(members.length);
 };
 
-function toInteger(of: Value, given: Given): Value {
-  const [otherwise = 0n, base = 10n] = bound('int', ['default', 'base'], given);
-  if (of instanceof Undefined) of.fail();
-  if (typeof of === 'string') {
-    if (base !== 10n) throw new NotCovered('the filter "int" with a base');
-    const digits = /^[+-]?\d+(?:_\d+)*$/.exec(stripSpace(of))?.[0];
-    if (digits !== undefined && digits.length < 4300) return BigInt(digits.replaceAll('_', '').replace('+', ''));
-    const number = floatOf(of);
-    return number === null || !Number.isFinite(number) ? otherwise : BigInt(Math.trunc(number));
-  }
-  const number = numeric(of);
-  if (number === null || (typeof number === 'number' && !Number.isFinite(number))) return otherwise;
-  return typeof number === 'bigint' ? number : BigInt(Math.trunc(number));
-}
-
-const stripSpace = (text: string): string => text.trim();
-const FLOAT = /^[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+(?:_\d+)*)?$/i;
-function floatOf(text: string): number | null {
-  const bare = stripSpace(text);
-  if (FLOAT.test(bare)) return Number(bare.replaceAll('_', ''));
-  const word = /^([+-]?)(inf(?:inity)?|nan)$/i.exec(bare);
-  if (word === null) return null;
-  return /^n/i.test(word[2]!) ? NaN : word[1] === '-' ? -Infinity : Infinity;
-}
-
-/** Half to even, of the float's exact value. */
-function round(value: number, precision: number): number {
-  const shifted = value * 10 ** precision;
-  if (Math.abs(shifted - Math.trunc(shifted)) === 0.5 && Number.isInteger(shifted * 2)) {
-    const even = 2 * Math.round(shifted / 2);
-    const exactTie = precision <= 0 || Number((even / 10 ** precision).toFixed(precision)) * 10 ** precision === even;
-    if (exactTie && (precision === 0 || isExactTie(value, precision))) return even / 10 ** precision;
-  }
-  if (precision < 0) return Math.round(shifted) / 10 ** precision;
-  return Math.abs(value) < 1e21 ? Number(value.toFixed(precision)) : value;
-}
-/** Whether the decimal expansion of the float ends with a 5 behind the last place that is kept. */
-const isExactTie = (value: number, precision: number): boolean =>
-  precision < 0 ||
-  /^0*5?0*$/.test(
-    Math.abs(value)
-      .toFixed(Math.min(100, precision + 60))
-      .split('.')[1]
-      ?.slice(precision) ?? '',
-  );
-
-const toRound: Run = (of, given) => {
-  const [precision = 0n, method = 'common'] = bound('round', ['precision', 'method'], given);
-  const number = numeric(of);
-  if (number === null) {
-    if (of instanceof Undefined) of.fail();
-    throw new TemplateError(`${typeName(of)} cannot be rounded`);
-  }
-  const places = integerOf(precision, 'a precision');
-  if (Math.abs(places) > 40) throw new TemplateError('a precision is beyond 40');
-  if (method === 'common') {
-    if (typeof number === 'number') return Number.isFinite(number) ? round(number, places) : number;
-    if (places < 0) throw new NotCovered('the filter "round" of an integer to tens');
-    return number;
-  }
-  if (method !== 'ceil' && method !== 'floor') throw new TemplateError('the method of round is common, ceil or floor');
-  const scaled = Number(number) * 10 ** places;
-  return (method === 'ceil' ? Math.ceil(scaled) : Math.floor(scaled)) / 10 ** places;
-};
-
-const batch: Run = (of, given, { budget }) => {
+const batch: Filter = (of, given, { budget }) => {
   const [count, fill] = bound('batch', ['linecount', 'fill_with'], given);
   const size = integerOf(count ?? new Undefined('a length is missing'), 'a length');
   if (size < 1) throw new TemplateError('a batch has one member at least');
@@ -221,7 +148,7 @@ const batch: Run = (of, given, { budget }) => {
   return new Items('generator', batches);
 };
 
-const slices: Run = (of, given, { budget }) => {
+const slices: Filter = (of, given, { budget }) => {
   const [count, fill] = bound('slice', ['slices', 'fill_with'], given);
   const columns = integerOf(count ?? new Undefined('a number is missing'), 'a number of slices');
   if (columns < 1) throw new TemplateError('there is one slice at least');
@@ -237,20 +164,19 @@ const slices: Run = (of, given, { budget }) => {
   return new Items('generator', found);
 };
 
-const indent: Run = (of, given, { budget }) => {
+const indent: Filter = (of, given, { budget }) => {
   const [width = 4n, first = false, blank = false] = bound('indent', ['width', 'first', 'blank'], given);
   const text = `${str(of, budget)}\n`;
   const size = typeof width === 'string' ? 0 : Math.max(0, integerOf(width, 'a width'));
   if (size > 10_000) throw new TemplateLimit('an indent is wider than 10,000');
   const spaces = typeof width === 'string' ? width : ' '.repeat(size);
-  const lines = text.split(/\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/);
-  if (lines.at(-1) === '') lines.pop();
+  const lines = linesOf(text, false);
   budget.text(text.length + lines.length * spaces.length);
   const indented = lines.map((line, i) => (i === 0 ? line : line !== '' || truth(blank) ? spaces + line : line)).join('\n');
   return (truth(first) ? spaces : '') + indented;
 };
 
-const tojson: Run = (of, given, { budget }) => {
+const tojson: Filter = (of, given, { budget }) => {
   const [ascii = false, indent = null, separators = null, sort = false] = bound(
     'tojson',
     ['ensure_ascii', 'indent', 'separators', 'sort_keys'],
@@ -265,7 +191,7 @@ const tojson: Run = (of, given, { budget }) => {
   return json(of, { indent: spaces, item: item!, key: key!, ascii: truth(ascii), sorted: truth(sort) }, budget);
 };
 
-const dictsort: Run = (of, given, runner) => {
+const dictsort: Filter = (of, given, runner) => {
   const [caseSensitive = false, by = 'key', reverse = false] = bound('dictsort', ['case_sensitive', 'by', 'reverse'], given);
   if (!(of instanceof Dict)) throw new TemplateError(`dictsort takes a dict, not ${typeName(of)}`);
   if (by !== 'key' && by !== 'value') throw new TemplateError('dictsort is by key or by value');
@@ -278,7 +204,7 @@ const dictsort: Run = (of, given, runner) => {
   });
 };
 
-const join: Run = (of, given, runner) => {
+const join: Filter = (of, given, runner) => {
   const [separator = '', attribute] = bound('join', ['d', 'attribute'], given);
   const { budget } = runner;
   const between = str(separator, budget);
@@ -290,7 +216,7 @@ const join: Run = (of, given, runner) => {
   return texts.join(between);
 };
 
-const unique: Run = (of, given, runner) => {
+const unique: Filter = (of, given, runner) => {
   const [caseSensitive = false, attribute] = bound('unique', ['case_sensitive', 'attribute'], given);
   const seen = new Dict();
   const members = iterated(of, runner.budget).filter((member) => {
@@ -303,7 +229,7 @@ const unique: Run = (of, given, runner) => {
   return new Items('generator', members);
 };
 
-const reverse: Run = (of, given, { budget }) => {
+const reverse: Filter = (of, given, { budget }) => {
   bound('reverse', [], given);
   if (typeof of === 'string') {
     budget.members(of.length);
@@ -314,12 +240,8 @@ const reverse: Run = (of, given, { budget }) => {
   return new Items('generator', [...members].reverse());
 };
 
-const FILTERS: Readonly<Record<string, Run>> = {
-  abs: (of) => {
-    const number = numeric(of);
-    if (number === null) throw new TemplateError(`${typeName(of)} has no absolute value`);
-    return typeof number === 'number' ? Math.abs(number) : number < 0n ? -number : number;
-  },
+const FILTERS: Readonly<Record<string, Filter>> = {
+  ...NUMBER_FILTERS,
   batch,
   capitalize: plain(capitalized),
   center: (of, given, { budget }) => {
@@ -335,19 +257,11 @@ const FILTERS: Readonly<Record<string, Run>> = {
     const members = iterated(of, budget);
     return members.length === 0 ? new Undefined('there is no first of nothing') : members[0]!;
   },
-  float: (of, given) => {
-    const [otherwise = 0] = bound('float', ['default'], given);
-    if (of instanceof Undefined) of.fail();
-    if (typeof of === 'string') return floatOf(of) ?? otherwise;
-    const number = numeric(of);
-    return number === null ? otherwise : Number(number);
-  },
   format: (of, { positional, keywords }, { budget }) => {
     if (keywords.size > 0) throw new NotCovered('the filter "format" with names');
     return formatted(str(of, budget), tuple(...positional), budget);
   },
   indent,
-  int: toInteger,
   items: (of, given, { budget }) => {
     bound('items', [], given);
     if (of instanceof Undefined) return new Items('generator', []);
@@ -382,10 +296,9 @@ const FILTERS: Readonly<Record<string, Run>> = {
     const [from, to, count] = bound('replace', ['old', 'new', 'count'], given);
     if (from === undefined || to === undefined) throw new TemplateError('replace takes what is replaced and what takes its place');
     const most = count == null ? -1 : integerOf(count, 'a count');
-    return replaced(str(of, budget), textOf(from, 'what is replaced'), textOf(to, 'a replacement'), most, budget);
+    return replaced(str(of, budget), str(from, budget), str(to, budget), most, budget);
   },
   reverse,
-  round: toRound,
   select: selecting(true, false),
   selectattr: selecting(true, true),
   slice: slices,
@@ -404,6 +317,7 @@ const FILTERS: Readonly<Record<string, Run>> = {
   },
   sum: (of, given, runner) => {
     const [attribute, start = 0n] = bound('sum', ['attribute', 'start'], given);
+    if (typeof start === 'string') throw new TemplateError('texts have no sum');
     const members = iterated(of, runner.budget);
     return total(attribute == null ? [...members] : members.map((member) => runner.attribute(member, attribute)), start, runner.budget);
   },
@@ -425,16 +339,23 @@ const FILTERS: Readonly<Record<string, Run>> = {
     bound('wordcount', [], given);
     const text = str(of, budget);
     budget.read(text.length);
-    return BigInt([...text.matchAll(BLANKS_OF_WORDS)].length);
+    return BigInt([...text.matchAll(WORD)].length);
   },
 };
 
-/** `safe` changes nothing where it ends an output, and is refused elsewhere: what is safe escapes what it is joined with. */
+/** `safe` is none where it ends an output, and is refused elsewhere: what is safe escapes what it is joined with. */
 export const FILTER_NAMES: ReadonlySet<string> = new Set([...Object.keys(FILTERS), 'safe']);
+
+/** What a filter that is not covered is called; null: it is. */
+export function uncoveredFilter(name: string): string | null {
+  if (name === 'safe') return 'the filter "safe" within an expression';
+  return Object.hasOwn(FILTERS, name) ? null : `the filter "${name}"`;
+}
 
 /** @throws NotCovered, TemplateError */
 export function filtered(name: string, of: Value, given: Given, runner: Runner): Value {
-  if (!Object.hasOwn(FILTERS, name)) throw new NotCovered(`the filter "${name}"${name === 'safe' ? ' within an expression' : ''}`);
+  const uncovered = uncoveredFilter(name);
+  if (uncovered !== null) throw new NotCovered(uncovered);
   return FILTERS[name]!(of, given, runner);
 }
 

@@ -6,6 +6,8 @@ import { str } from './python-text.js';
 import { Scope } from './scope.js';
 import { Callable, Dict, integerOf, Items, iterated, Namespace, Undefined, valueOf, type Value } from './values.js';
 
+/** Functions of jinja2 that are not covered. */
+export const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set(['lipsum', 'cycler', 'joiner', 'self', 'super']);
 /** As jinja2's sandbox has it. */
 const LONGEST_RANGE = 100_000;
 
@@ -57,7 +59,7 @@ export function globals(variables: Readonly<Record<string, unknown>>, budget: Bu
   define('raise_exception', (given) => {
     throw new TemplateError(str(bound('raise_exception', ['message'], given)[0] ?? '', budget));
   });
-  for (const name of ['lipsum', 'cycler', 'joiner', 'self', 'super']) scope.refuse(name, `the function "${name}"`);
+  for (const name of REFUSED_FUNCTIONS) scope.refuse(name, `the function "${name}"`);
   for (const [name, value] of Object.entries(variables)) if (value !== undefined) scope.set(name, valueOf(value));
   return scope;
 }

@@ -3,7 +3,8 @@ import { bound } from './arguments.js';
 import { itemOf, negative, operation, slice } from './arithmetic.js';
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError, TemplateLimit } from './failures.js';
-import { filtered, type Runner } from './filters.js';
+import type { Runner } from './filter.js';
+import { filtered } from './filters.js';
 import { methodOf } from './methods.js';
 import { str } from './python-text.js';
 import { Scope } from './scope.js';
@@ -76,12 +77,9 @@ export class Interpreter implements Runner {
       case 'text':
         this.#write(statement.text);
         return 'end';
-      case 'output': {
-        const { of } = statement;
-        const shown = of.kind === 'filter' && of.name === 'safe' && of.of !== null ? of.of : of;
-        this.#write(str(this.#value(shown, scope), this.budget));
+      case 'output':
+        this.#write(str(this.#value(statement.of, scope), this.budget));
         return 'end';
-      }
       case 'if': {
         const branch = statement.branches.find(({ test }) => truth(this.#value(test, scope)));
         return this.#statements(branch?.body ?? statement.otherwise, scope);
@@ -168,7 +166,7 @@ export class Interpreter implements Runner {
       return positional[at % positional.length]!;
     });
     const state = new Loop(
-      (name) => this.#loopMember(name, members, at, depth) ?? { changed: isChanged, cycle }[name],
+      (name) => (name === 'changed' ? isChanged : name === 'cycle' ? cycle : this.#loopMember(name, members, at, depth)),
       loop.recursive ? again : null,
     );
     for (; at < members.length; at++) {

@@ -5,6 +5,7 @@
 import { bound } from './arguments.js';
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError, TemplateLimit } from './failures.js';
+import { capitalized, isLower, isTitle, isUpper, lower, swapped, titled, upper } from './letters.js';
 import { SPACE } from './lexer.js';
 import { str } from './python-text.js';
 import { slice } from './arithmetic.js';
@@ -17,6 +18,7 @@ import {
   iterated,
   lengthOf,
   textOf,
+  truth,
   tuple,
   Undefined,
   type Given,
@@ -29,6 +31,13 @@ const BLANK = new RegExp(`^[${SPACE}]$`);
 const ALL_BLANK = new RegExp(`^[${SPACE}]+$`);
 const LINE_END = /\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]/g;
 const WIDEST = 10_000_000;
+/** Of Unicode's numeric type Decimal or Digit. */
+const DIGITS = new RegExp(
+  '^[\\p{Nd}\\u00b2\\u00b3\\u00b9\\u1369-\\u1371\\u19da\\u2070\\u2074-\\u2079\\u2080-\\u2089\\u2460-\\u2468\\u2474-\\u247c\\u2488-\\u2490' +
+    '\\u24ea\\u24f5-\\u24fd\\u24ff\\u2776-\\u277e\\u2780-\\u2788\\u278a-\\u2792\\u{10a40}-\\u{10a43}\\u{10e60}-\\u{10e68}' +
+    '\\u{11052}-\\u{1105a}\\u{1f100}-\\u{1f10a}]+$',
+  'u',
+);
 
 /** From either end. @param chars those that go; null: white space */
 export function stripped(text: string, ends: 'both' | 'left' | 'right', chars: string | null, budget: Budget): string {
@@ -162,6 +171,18 @@ const hasEnd =
     });
   };
 
+/** @param keep whether a line has its end */
+export function linesOf(text: string, keep: boolean): string[] {
+  const lines: string[] = [];
+  let at = 0;
+  for (const end of text.matchAll(LINE_END)) {
+    lines.push(text.slice(at, end.index + (keep ? end[0].length : 0)));
+    at = end.index + end[0].length;
+  }
+  if (at < text.length) lines.push(text.slice(at));
+  return lines;
+}
+
 export function replaced(text: string, from: string, to: string, most: number, budget: Budget): string {
   budget.search(text, from);
   const pieces = from === '' ? ['', ...characters(text), ''] : text.split(from);
@@ -190,14 +211,14 @@ export function paddedTo(text: string, width: number, side: 'left' | 'right' | '
   return fill.repeat(before) + text + fill.repeat(missing - before);
 }
 
-const cased = (text: string): boolean => /[\p{Lu}\p{Ll}\p{Lt}]/u.test(text);
-const every =
-  (pattern: RegExp): Method<string> =>
+const is =
+  (holds: (text: string) => boolean): Method<string> =>
   (text, given, budget) => {
     bound('a method', [], given);
     budget.read(text.length);
-    return pattern.test(text);
+    return holds(text);
   };
+const every = (pattern: RegExp): Method<string> => is((text) => pattern.test(text));
 const changed =
   (change: (text: string) => string): Method<string> =>
   (text, given, budget) => {
@@ -206,35 +227,17 @@ const changed =
     return change(text);
   };
 
-export const capitalized = (text: string): string => {
-  const first = characters(text)[0] ?? '';
-  return titleCase(first) + lower(text.slice(first.length));
-};
-export const lower = (text: string): string => text.toLowerCase();
-export const upper = (text: string): string => text.toUpperCase();
-/** The few letters whose form at the head of a word is another than that of a capital. */
-const titleCase = (character: string): string =>
-  character === '\u00df' ? 'Ss' : /^[\u01c4-\u01cc\u01f1-\u01f3]$/.test(character) ? titleLetter(character) : upper(character);
-function titleLetter(character: string): string {
-  const [capital] = Array.from(upper(character));
-  return { '\u01c4': '\u01c5', '\u01c7': '\u01c8', '\u01ca': '\u01cb', '\u01f1': '\u01f2' }[capital!] ?? capital!;
-}
-
-const titled = (text: string): string => text.replace(/[\p{Lu}\p{Ll}\p{Lt}]+/gu, (word) => capitalized(word));
-
-const swapped = (text: string): string =>
-  characters(text)
-    .map((character) => (/\p{Lu}/u.test(character) ? lower(character) : /\p{Ll}/u.test(character) ? upper(character) : character))
-    .join('');
-
 /** `text.format`, of fields without conversion or format. */
 const format: Method<string> = (text, { positional, keywords }, budget) => {
   let next = 0;
+  let isNumbered = false;
   budget.read(text.length);
   return text.replace(/\{\{|\}\}|\{([^{}]*)\}|[{}]/g, (whole, field?: string) => {
     if (whole === '{{' || whole === '}}') return whole[0]!;
     if (field === undefined) throw new TemplateError('a format has a single brace');
     if (!/^\w*$/.test(field)) throw new NotCovered(`the field {${field}} of a format`);
+    isNumbered ||= /^\d/.test(field);
+    if (isNumbered && (field === '' || next > 0)) throw new TemplateError('a format has fields with numbers and without');
     const value = field === '' ? positional[next++] : /^\d+$/.test(field) ? positional[Number(field)] : keywords.get(field);
     if (value === undefined) throw new TemplateError(`a format asks for {${field}}, which is not given`);
     const filled = str(value, budget);
@@ -263,12 +266,12 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
   isalpha: every(/^\p{L}+$/u),
   isascii: every(/^[\x00-\x7f]*$/),
   isdecimal: every(/^\p{Nd}+$/u),
-  isdigit: every(/^[\p{Nd}\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468]+$/u),
-  islower: (text) => cased(text) && !/[\p{Lu}\p{Lt}]/u.test(text),
+  isdigit: every(DIGITS),
+  islower: is(isLower),
   isnumeric: every(/^\p{N}+$/u),
   isspace: every(ALL_BLANK),
-  istitle: (text) => cased(text) && titled(text) === text,
-  isupper: (text) => cased(text) && !/[\p{Ll}\p{Lt}]/u.test(text),
+  istitle: is(isTitle),
+  isupper: is(isUpper),
   join: (text, given, budget) =>
     joined(text, iterated(bound('join', ['iterable'], given)[0] ?? new Undefined('a list is missing'), budget), budget),
   ljust: padded('left'),
@@ -300,13 +303,7 @@ const TEXT_METHODS: Readonly<Record<string, Method<string>>> = {
   splitlines: (text, given, budget) => {
     const [keep = false] = bound('splitlines', ['keepends'], given);
     budget.text(text.length);
-    const lines: string[] = [];
-    let at = 0;
-    for (const end of text.matchAll(LINE_END)) {
-      lines.push(text.slice(at, end.index + (keep === false || keep === 0n ? 0 : end[0].length)));
-      at = end.index + end[0].length;
-    }
-    if (at < text.length) lines.push(text.slice(at));
+    const lines = linesOf(text, truth(keep));
     budget.members(lines.length);
     return lines;
   },

@@ -18,6 +18,12 @@ export function parse(template: string): readonly Statement[] {
   return new Parser(tokensOf(template)).template();
 }
 
+/** Nothing is escaped: where it ends an output, the filter `safe` changes nothing. */
+const outputOf = (of: Expression): Statement => ({
+  kind: 'output',
+  of: of.kind === 'filter' && of.name === 'safe' && of.of !== null ? of.of : of,
+});
+
 class Parser {
   readonly #tokens: readonly Token[];
   #at = 0;
@@ -82,7 +88,7 @@ class Parser {
       if (this.#is('data')) found.push({ kind: 'text', text: this.#next().text });
       else if (this.#is('variable_begin')) {
         this.#next();
-        found.push({ kind: 'output', of: this.#tuple() });
+        found.push(outputOf(this.#tuple()));
         this.#expect('variable_end');
       } else if (this.#is('block_begin')) {
         if (this.#is('name', undefined, 1) && ends.includes(this.#tokens[this.#at + 1]!.text)) return found;
@@ -143,7 +149,7 @@ class Parser {
         const outputs: Statement[] = [];
         while (!this.#is('block_end')) {
           if (outputs.length > 0) this.#expect('operator', ',');
-          outputs.push({ kind: 'output', of: this.#expression() });
+          outputs.push(outputOf(this.#expression()));
         }
         return outputs;
       }
@@ -157,8 +163,7 @@ class Parser {
   }
 
   /**
-   * What follows such a statement is rendered as if the statement were not there: nothing is, since a rendering ends where
-   * it is reached.
+   * What follows such a statement is read as if the statement were not there; a rendering ends where it is reached.
    */
   #notCovered(name: string): Statement {
     if (!NOT_COVERED.has(name)) this.#fail(`there is no statement "${name}"`);
@@ -229,7 +234,7 @@ class Parser {
       return found;
     }
     const { text: name } = this.#expect('name');
-    if (name in CONSTANTS) this.#fail(`cannot assign to ${name}`);
+    if (Object.hasOwn(CONSTANTS, name)) this.#fail(`cannot assign to ${name}`);
     if (this.#skip('operator', '.')) return { kind: 'member', of: name, name: this.#expect('name').text };
     return { kind: 'name', name };
   }

@@ -33,10 +33,20 @@ export function floatText(value: number): string {
   return `${sign}${whole}.${digits.slice(power + 1) || '0'}`;
 }
 
+/** A float with so many places behind the point, rounded by its exact value, ties to even. */
+export function fixed(value: number, places: number): string {
+  if (!Number.isFinite(value)) return floatText(value);
+  if (Math.abs(value) >= 1e21) return `${BigInt(value)}${places === 0 ? '' : `.${'0'.repeat(places)}`}`;
+  const rounded = `${Object.is(value, -0) ? '-' : ''}${value.toFixed(places)}`;
+  // toFixed takes a tie away from zero: an odd last digit of one is 1 less
+  const isTie = /^50*$/.test(value.toFixed(100).split('.')[1]!.slice(places));
+  const last = Number(rounded.at(-1));
+  return isTie && last % 2 === 1 ? `${rounded.slice(0, -1)}${last - 1}` : rounded;
+}
+
 /**
- * What Python writes by its number. The noncharacters from U+FDD0 are not among them here: they are the renderer's markers and
- * are taken out
- * of the text.
+ * What Python writes by its number. The noncharacters from U+FDD0 are not among them here: they are the renderer's markers and are taken
+ * out of the text.
  */
 const UNPRINTABLE = /(?![\ufdd0-\ufdef ])[\p{C}\p{Z}]|[\\'\n\r\t]/gu;
 

@@ -4,6 +4,7 @@ import { operation } from './arithmetic.js';
 import type { Budget } from './budget.js';
 import { NotCovered, TemplateError } from './failures.js';
 import { FILTER_NAMES, isSame } from './filters.js';
+import { isLower, isUpper } from './letters.js';
 import { str } from './python-text.js';
 import { Callable, contains, Dict, equal, Items, numeric, order, textOf, Undefined, type Given, type Value } from './values.js';
 
@@ -30,11 +31,6 @@ const lt = withOne((of, other, budget) => order(of, other, budget) < 0);
 const le = withOne((of, other, budget) => order(of, other, budget) <= 0);
 const gt = withOne((of, other, budget) => order(of, other, budget) > 0);
 const ge = withOne((of, other, budget) => order(of, other, budget) >= 0);
-const isCased = (of: Value, budget: Budget, other: RegExp): boolean => {
-  const text = str(of, budget);
-  return /[\p{Lu}\p{Ll}\p{Lt}]/u.test(text) && !other.test(text);
-};
-
 const TESTS: Readonly<Record<string, Test>> = {
   '!=': ne,
   '<': lt,
@@ -62,7 +58,7 @@ const TESTS: Readonly<Record<string, Test>> = {
   ),
   le,
   lessthan: lt,
-  lower: alone((of, budget) => isCased(of, budget, /[\p{Lu}\p{Lt}]/u)),
+  lower: alone((of, budget) => isLower(str(of, budget))),
   lt,
   mapping: alone((of) => of instanceof Dict),
   ne,
@@ -82,13 +78,17 @@ const TESTS: Readonly<Record<string, Test>> = {
   test: alone((of) => TEST_NAMES.has(textOf(of, 'the name of a test'))),
   true: alone((of) => of === true),
   undefined: alone((of) => of instanceof Undefined),
-  upper: alone((of, budget) => isCased(of, budget, /[\p{Ll}\p{Lt}]/u)),
+  upper: alone((of, budget) => isUpper(str(of, budget))),
 };
 
 export const TEST_NAMES: ReadonlySet<string> = new Set(Object.keys(TESTS));
 
+/** What a test that is not covered is called; null: it is. */
+export const uncoveredTest = (name: string): string | null => (TEST_NAMES.has(name) ? null : `the test "${name}"`);
+
 /** @throws NotCovered, TemplateError */
 export function tested(name: string, of: Value, given: Given, budget: Budget): boolean {
-  if (!Object.hasOwn(TESTS, name)) throw new NotCovered(`the test "${name}"`);
+  const uncovered = uncoveredTest(name);
+  if (uncovered !== null) throw new NotCovered(uncovered);
   return TESTS[name]!(of, given, budget);
 }

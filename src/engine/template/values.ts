@@ -148,6 +148,7 @@ export function truth(value: Value): boolean {
   if (Array.isArray(value)) return value.length > 0;
   if (value instanceof Dict) return value.size > 0;
   if (value instanceof Items) return value.kind === 'generator' || value.members.length > 0;
+  if (typeof value === 'number') return value !== 0; // nan is true
   return typeof value === 'object' ? value !== null && !(value instanceof Undefined) : Boolean(value);
 }
 
