@@ -46,7 +46,7 @@ export function operation(operator: Operator, left: Value, right: Value, budget:
     }
   }
   for (const side of [left, right]) if (side instanceof Undefined) side.fail();
-  throw new TemplateError(`"${operator}" is not known of ${typeName(left)} and ${typeName(right)}`);
+  throw new TemplateError(`"${operator}" is not defined for ${typeName(left)} and ${typeName(right)}`);
 }
 
 function ofNumbers(operator: Operator, left: Numeric, right: Numeric): Value {
@@ -63,7 +63,7 @@ function ofNumbers(operator: Operator, left: Numeric, right: Numeric): Value {
     case '**': {
       const power = a ** b;
       if (a === 0 && b < 0) throw new TemplateError('zero has no negative power');
-      if (Number.isNaN(power) && !Number.isNaN(a) && !Number.isNaN(b)) throw new TemplateError('a power is no real number');
+      if (Number.isNaN(power) && !Number.isNaN(a) && !Number.isNaN(b)) throw new TemplateError('a power is not a real number');
       return power;
     }
     default:
@@ -188,7 +188,7 @@ function converted(value: Value, flags: string, precision: string | undefined, t
     return precision === undefined ? text : characters(text).slice(0, Number(precision)).join('');
   }
   const number = numeric(value);
-  if (number === null || !'dif'.includes(type)) throw new TemplateError(`the conversion %${type} of ${typeName(value)} is not known`);
+  if (number === null || !'dif'.includes(type)) throw new TemplateError(`the conversion %${type} is not defined for ${typeName(value)}`);
   const text =
     type === 'f'
       ? Math.abs(Number(number)) < 1e21
