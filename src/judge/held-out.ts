@@ -342,7 +342,7 @@ function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolea
     );
   for (const { reading, differing: ofReading, passes: read } of readings)
     if (isRefuted(read, decided, sameMachine))
-      fail(`the ${reading} reading ${when}: ${ofReading} of the replies were read otherwise ${where}, ${said(read)}`);
+      fail(`the ${reading} reading ${when}: ${ofReading} of the replies were read differently ${where}, ${said(read)}`);
   for (const { figure, differing: ofFigure, better } of figures)
     if (isRefuted(better, decided, sameMachine))
       fail(`${figure}s ${when}: ${ofFigure} of those that the run claims differ from those measured ${where}, ${said(better)}`);
