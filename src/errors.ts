@@ -88,7 +88,7 @@ export const ERRORS = {
   TASK_INVALID: 'Correct the member of the task named above; `docs/tasks.md` lists what a task must have.',
   TASK_TIMEOUT: 'Make the member named above faster: each call may take 5 seconds.',
   TASK_UNKNOWN:
-    'Use a task from `isopro-native tasks list`, the path of a .js or .ts file that exports one or of .jsonl or .csv data, or ' +
+    'Use a task from `isopro-native tasks list`, the path of a .js or .ts file that exports one or of data (CSV or JSON Lines), or ' +
     'python:MODULE[:NAME].',
   TEACHER_NO_BETTER:
     'Take a larger model or one that was trained on the task, give it solved examples (--teacher-examples), or ask for less --headroom.',

@@ -107,7 +107,7 @@ function wrongBytes(name: string, bytes: Buffer, encoding: string, as: ErrorCode
   const again = Buffer.from(bytes.toString('utf8'), 'utf8');
   const at = bytes.findIndex((byte, i) => byte !== again[i]);
   const line = before.lines + 1 + bytes.toString('latin1', 0, at).replace(/\r\n?/g, '\n').split('\n').length - 1;
-  return new IsoproError(as, `${name} is not UTF-8: byte ${before.bytes + at}, in line ${line}, is none of it`, { remedy: SAVE_AS_UTF8 });
+  return new IsoproError(as, `${name} is not UTF-8: byte ${before.bytes + at}, in line ${line}, is not valid`, { remedy: SAVE_AS_UTF8 });
 }
 
 /** The beginning of a character of UTF-8 whose end is still to come. */
@@ -311,7 +311,7 @@ export const targetOf = (file: string, link: Link): string =>
  */
 export function refuseLink(file: string): void {
   if (lstatSync(file, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return;
-  throw new IsoproError('WRITE_FAILED', `${file} is a link, and would be written`, {
+  throw new IsoproError('WRITE_FAILED', `${file} is a link: what it leads to would be overwritten`, {
     remedy: 'Look where the link leads. Put the file itself in its place, or remove the link, and run the same command again.',
   });
 }

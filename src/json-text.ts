@@ -20,9 +20,15 @@ export interface JsonText {
   readonly twice: string | null;
 }
 
+/** From where to where, of the numbers so far, a member's lie. */
+interface Member {
+  readonly from: number;
+  to: number;
+}
+
 interface Frame {
-  /** Names of an object's members so far; null in a list. */
-  readonly names: Set<string> | null;
+  /** An object's members so far, by name; null in a list. */
+  readonly members: Map<string, Member> | null;
   /** Of the member, or the element, that is being read; undefined before an object's next name. */
   at: string | number | undefined;
 }
@@ -38,30 +44,33 @@ function endOfString(json: string, from: number): number {
   }
 }
 
-const begins = (path: JsonPath, start: JsonPath): boolean => start.every((name, i) => path[i] === name);
-
 /** @param json valid: it is read once more, for what its value no longer tells */
 function scanned(json: string): Omit<JsonText, 'value'> {
   const stack: Frame[] = [];
-  let numbers: WrittenNumber[] = [];
+  const numbers: WrittenNumber[] = [];
+  /** Numbers of members that a later one of the same name replaces: the value has the last one. */
+  const replaced = new Set<number>();
   let twice: string | null = null;
   const path = (): JsonPath => stack.map(({ at }) => at!);
+  const end = ({ members, at }: Frame): void => {
+    if (members !== null && at !== undefined) members.get(at as string)!.to = numbers.length;
+  };
   for (let i = 0; i < json.length; ) {
     const character = json[i]!;
     const frame = stack.at(-1);
     if (character === '"') {
-      const end = endOfString(json, i);
-      if (frame?.names != null && frame.at === undefined) {
-        const name = JSON.parse(json.slice(i, end)) as string;
-        frame.at = name;
-        if (frame.names.has(name)) {
+      const behind = endOfString(json, i);
+      if (frame?.members != null && frame.at === undefined) {
+        const name = JSON.parse(json.slice(i, behind)) as string;
+        const before = frame.members.get(name);
+        if (before !== undefined) {
           twice ??= name;
-          const before = path();
-          numbers = numbers.filter((each) => !begins(each.path, before)); // the value has the last one
+          for (let at = before.from; at < before.to; at++) replaced.add(at);
         }
-        frame.names.add(name);
+        frame.at = name;
+        frame.members.set(name, { from: numbers.length, to: numbers.length });
       }
-      i = end;
+      i = behind;
       continue;
     }
     if (character === '-' || (character >= '0' && character <= '9')) {
@@ -71,13 +80,16 @@ function scanned(json: string): Omit<JsonText, 'value'> {
       i += text.length;
       continue;
     }
-    if (character === '{') stack.push({ names: new Set(), at: undefined });
-    else if (character === '[') stack.push({ names: null, at: 0 });
-    else if (character === '}' || character === ']') stack.pop();
-    else if (character === ',') frame!.at = frame!.names === null ? (frame!.at as number) + 1 : undefined;
+    if (character === '{') stack.push({ members: new Map(), at: undefined });
+    else if (character === '[') stack.push({ members: null, at: 0 });
+    else if (character === '}' || character === ']') end(stack.pop()!);
+    else if (character === ',') {
+      end(frame!);
+      frame!.at = frame!.members === null ? (frame!.at as number) + 1 : undefined;
+    }
     i++;
   }
-  return { numbers, twice };
+  return { numbers: replaced.size === 0 ? numbers : numbers.filter((_, at) => !replaced.has(at)), twice };
 }
 
 /** @throws SyntaxError where it is no JSON */

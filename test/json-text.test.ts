@@ -73,6 +73,32 @@ test('a member that stands there twice is named, and the last one counts', () =>
   expect(twice('[{"a": 1}, {"a": 1}]')).toBeNull();
   expect(twice('{"a": {"b": 1, "\\u0062": 2}}')).toBe('b');
   expect(readJsonText('{"a": 1.50, "a": 2}').numbers).toEqual([]);
+  expect(written('{"a": {"x": 1.0, "x": 2.0}, "b": 3.0, "a": {"y": 4.0, "y": [5.0]}, "c": 6.0, "b": 7}')).toEqual([
+    ['a.y.0', '5.0', true],
+    ['c', '6.0', true],
+  ]);
+  expect(written('[{"a": 1.0, "a": 2}, {"a": 3.0}, {"a": {}, "a": {"b": 4.0}}]').map(([place]) => place)).toEqual(['1.a', '2.a.b']);
+});
+
+test('members that stand there twice, many times over, take no longer than others', () => {
+  const count = 50_000;
+  const text = (name: (i: number) => string): string =>
+    `{"x": [${'1.0,'.repeat(count)}2], ${Array.from({ length: count }, (_, i) => `"${name(i)}": 1.0`).join()}}`;
+  const milliseconds = (json: string, numbers: number): number => {
+    const started = performance.now();
+    expect(readJsonText(json).numbers).toHaveLength(numbers);
+    return performance.now() - started;
+  };
+  const different = milliseconds(
+    text((i) => `a${i}`),
+    2 * count,
+  );
+  expect(
+    milliseconds(
+      text(() => 'a'),
+      count + 1,
+    ),
+  ).toBeLessThan(20 * different);
 });
 
 describe('rows that are trained on', () => {

@@ -26,7 +26,7 @@ export const chatCommand = defineCommand({
       .option('system', { type: 'string', describe: 'system message before everything' })
       .option('max-tokens', { type: 'number', default: 1024, describe: 'tokens a reply; it ends where the context is full' })
       .option('temperature', { type: 'number', default: 0.8, describe: '0 takes the most likely token' })
-      .option('top-p', { type: 'number', default: 1, describe: '1: off; 0: the most likely token alone' })
+      .option('top-p', { type: 'number', default: 1, describe: '1: off; 0: only the most likely token' })
       .option('min-p', { type: 'number', default: 0, describe: '0: off' })
       .option('repeat-penalty', { type: 'number', default: 1, describe: '1: off' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed; the same lines get the same replies' })

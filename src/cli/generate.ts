@@ -37,7 +37,7 @@ export const generateCommand = defineCommand({
       .option('max-tokens', { type: 'number', default: 256, describe: 'tokens an answer' })
       .option('temperature', { type: 'number', default: 0.8, describe: '0 takes the most likely token' })
       .option('top-k', { type: 'number', default: 0, describe: '0: off' })
-      .option('top-p', { type: 'number', default: 1, describe: '1: off; 0: the most likely token alone' })
+      .option('top-p', { type: 'number', default: 1, describe: '1: off; 0: only the most likely token' })
       .option('min-p', { type: 'number', default: 0, describe: '0: off' })
       .option('repeat-penalty', { type: 'number', default: 1, describe: '1: off' })
       .option('seed', { type: 'string', default: '0', describe: '64-bit seed; the same request gives the same answers' })

@@ -96,7 +96,7 @@ function freshLines({ measured, gap, p }: NonNullable<JudgeReport['fresh']>, sty
   return [
     '',
     `fresh problems solved after  ${interval(measured)}`,
-    wrapped(`  gap ${points}: test less fresh, both measured here (p ${p.toPrecision(2)}, one-sided)`, style, 2),
+    wrapped(`  gap ${points}: test minus fresh, both measured here (p ${p.toPrecision(2)}, one-sided)`, style, 2),
   ];
 }
 
@@ -177,7 +177,7 @@ function endLines(report: JudgeReport, target: number, style: TerminalStyle): st
         '',
         ...outcomeLines(report, style),
         end(
-          `NOT VERIFIED: nothing fails, and not everything was measured and found again here: ${notVerified
+          `NOT VERIFIED: nothing fails, but not everything was measured and confirmed here: ${notVerified
             .map((each) => label(each, 300))
             .join('; ')}${without}`,
           'fair',

@@ -84,7 +84,7 @@ export const judgeCommand = defineCommand({
       .option('fresh', {
         type: 'number',
         default: FRESH_PER_TIER,
-        describe: `fresh problems of each tier, drawn with the final head's nonce, that the accuracy score is of; 0 to ${MOST_FRESH}`,
+        describe: `fresh problems of each tier that the accuracy score is measured on, drawn with the final head's nonce; 0 to ${MOST_FRESH}`,
       })
       .option('verifier-threads', verifierThreadsOption)
       .option('registry', { ...registryOption, describe: 'of what `truth guards` made: registry of its gate' })
@@ -95,7 +95,7 @@ export const judgeCommand = defineCommand({
       })
       .epilogue(
         `Nothing that the run supplied is executed. Exit codes: 0 passed, ${EXIT.not_ended} the run has not ended, ${EXIT.hard_fail} ` +
-          `hard fail, ${EXIT.not_verified} nothing fails and not everything was measured and found again, 1 the check could not be made.`,
+          `hard fail, ${EXIT.not_verified} nothing fails but not everything was measured and confirmed, 1 the check could not be made.`,
       )
       .example('$0 judge runs/3f2a --key witness.pub', 'a run of somebody else, with the key that they publish')
       .example('$0 judge runs/3f2a --model qwen2.5-3b --held-out none', 'all but the evaluation: never a pass'),

@@ -5,7 +5,7 @@ import { CHECK_HELP } from '../tasks/data/check.js';
 import { askingOf } from '../tasks/asking-options.js';
 import { dataOptionsOf } from '../tasks/data/options.js';
 import { openTask, type OpenTaskOptions } from '../tasks/open-task.js';
-import { EXAMPLES_HELP, STOP_HELP, SYSTEM_HELP, TRUNCATED_HELP, VERIFY_SECONDS_HELP } from '../training/settings.js';
+import { EXAMPLES_HELP, STOP_HELP, SYSTEM_HELP, TASK_HELP, TRUNCATED_HELP, VERIFY_SECONDS_HELP } from '../training/settings.js';
 import { setProblems } from '../tasks/set-problems.js';
 import { PROMPT_STYLES, type OpenTask, type PromptStyle } from '../tasks/task.js';
 import { findTier } from '../tasks/tier.js';
@@ -16,7 +16,7 @@ import { jsonText, UsageError, write } from './output.js';
 export const taskOption = {
   type: 'string',
   default: 'scheduling',
-  describe: 'a task of `tasks list`, the path of a .js or .ts file or of .jsonl or .csv data, or python:MODULE[:NAME]',
+  describe: TASK_HELP,
 } as const;
 export const checkOption = { type: 'string', requiresArg: true, describe: CHECK_HELP } as const;
 /** How a task is judged and asked, of every command that opens one. */

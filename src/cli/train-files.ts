@@ -93,16 +93,14 @@ export class TrainFiles {
     const wasRendered = before?.[RENDERER] ?? formerRendererId ?? rendererId;
     const ended = before?.[END_OF_ANSWER] ?? formerEndOfAnswer;
     const differing = [
-      ...(wasRendered === rendererId
-        ? []
-        : ["the model's chat template is rendered otherwise since the renderer was corrected: prompts are other ones"]),
+      ...(wasRendered === rendererId ? [] : ["the renderer was corrected since, and writes other prompts from the model's chat template"]),
       ...(ended === endOfAnswer
         ? []
-        : [`an answer ends with the token ${endOfAnswer}, which the renderer writes after a reply, and ended with ${ended}`]),
+        : [`an answer now ends with the token ${endOfAnswer}, which the renderer writes after a reply, and ended with ${ended} before`]),
     ];
     if (differing.length === 0) return;
     throw new IsoproError('INVALID_ARGUMENT', `--resume: ${this.state} was begun by another version: ${differing.join('; ')}`, {
-      remedy: 'Begin anew with --force in place of --resume, or go on with the version of isopro-native that began it.',
+      remedy: 'Start again with --force instead of --resume, or continue with the version of isopro-native that began it.',
     });
   }
 

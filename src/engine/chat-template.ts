@@ -58,7 +58,7 @@ function bounded<T>(compute: () => T): T {
   try {
     return compute();
   } catch (error) {
-    if (error instanceof RangeError) throw new TemplateLimit('it nests deeper, or makes a longer text, than can be held', { cause: error });
+    if (error instanceof RangeError) throw new TemplateLimit('it nests too deeply, or makes a text that is too long', { cause: error });
     throw error;
   }
 }

@@ -77,7 +77,7 @@ export class SchemaDocument {
       refuse(
         pointer,
         ['enum', 'const'],
-        listed.length === 0 ? '"enum" is empty' : `no value of "${only === undefined ? 'enum' : 'const'}" is of the "type"`,
+        listed.length === 0 ? '"enum" is empty' : `no value of "${only === undefined ? 'enum' : 'const'}" has the "type"`,
       );
     return values;
   }
@@ -117,7 +117,7 @@ export class SchemaDocument {
 
   /** @throws IsoproError GRAMMAR_INVALID once too much was read */
   #countRead(pointer: string): void {
-    if (++this.#read > MOST_READ) refuse(pointer, [...COMBINING], 'with this too much is put together from other schemas: write it out');
+    if (++this.#read > MOST_READ) refuse(pointer, [...COMBINING], 'this combines too many other schemas: write it out');
   }
 
   /** What all holds for the same value. */

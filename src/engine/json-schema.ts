@@ -127,7 +127,11 @@ class Compiler {
   #fitting(pointer: string, schema: Schema, body: string): string {
     if (!this.#grammar.fits(body)) {
       const counts = COUNTS.filter((keyword) => schema[keyword] !== undefined);
-      refuse(pointer, counts, 'with this the grammar is too large, its repetitions written out: bound fewer texts and lists, or lower');
+      refuse(
+        pointer,
+        counts,
+        'with this, the grammar is too large, because its repetitions are written out: bound fewer texts and lists, or lower',
+      );
     }
     return body;
   }
@@ -258,7 +262,7 @@ class Compiler {
     const copies = isList(alternatives) && Object.keys(rest).length > 0 ? alternatives : [];
     this.#joinedLength += said.length + copies.length * identity(rest).length;
     if (this.#joinedLength > MOST_JOINED)
-      refuse(pointer, [...COMBINING], 'with this too much is put together from other schemas: write it out, or refer to it');
+      refuse(pointer, [...COMBINING], 'this combines too many other schemas: write it out, or refer to it');
     return by(keyword === undefined || copies.length === 0 ? joined : { [keyword]: copies.map((one) => ({ allOf: [rest, one] })) });
   }
 

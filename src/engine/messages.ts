@@ -27,7 +27,7 @@ const otherPart = <const Type extends string>(types: readonly Type[]) =>
   z
     .looseObject({ type: z.enum(types) })
     .superRefine(({ type }, { addIssue }) =>
-      addIssue({ code: 'custom', message: `${type} is not read: the models here are told text alone`, params: { isUnsupported: true } }),
+      addIssue({ code: 'custom', message: `${type} is not read: the models here read only text`, params: { isUnsupported: true } }),
     )
     .describe('refused: unsupported_parameter');
 

@@ -88,7 +88,7 @@ export async function modelOfRecord(name: string): Promise<string> {
     if (!(cause instanceof IsoproError) || cause.code !== 'MODEL_NOT_FOUND') throw cause;
     throw new IsoproError('MODEL_NOT_FOUND', `the model ${JSON.stringify(name)}, which the folder names, is not on this machine`, {
       cause,
-      remedy: 'Nothing is fetched because a folder names it. Where you trust it, name the model with --model.',
+      remedy: 'A model that only a folder names is not downloaded. If you trust it, name it with --model.',
     });
   }
 }

@@ -109,8 +109,8 @@ export const moduleValue = (values: ModuleValues, name: string, otherwise: numbe
   values.find(([pattern]) => pattern.test(`model.${name}`))?.[1] ?? otherwise;
 
 const REMEDY =
-  'Only plain LoRA is read. Make it that with PEFT, where it can (`path_initial_model_for_weight_conversion` of `save_pretrained` for ' +
-  'PiSSA, OLoRA and CorDA), or merge it into its base there and convert the model.';
+  'Only plain LoRA is read. Convert the adapter with PEFT where PEFT can do it (`path_initial_model_for_weight_conversion` of ' +
+  '`save_pretrained` for PiSSA, OLoRA and CorDA), or merge it into its base with PEFT and convert the model.';
 const SHOWN_CHARACTERS = 60;
 
 /** Members that make another function of the factors than s B A. */
@@ -127,7 +127,7 @@ function refusals(value: object): string[] {
 export async function readPeftConfig(file: string): Promise<PeftConfig> {
   requireFile(file, 'MODEL_NOT_FOUND');
   const status = await stat(file);
-  if (status.size > LARGEST_CONFIG) throw new IsoproError('ADAPTER_CORRUPT', `${file} is no configuration of an adapter`);
+  if (status.size > LARGEST_CONFIG) throw new IsoproError('ADAPTER_CORRUPT', `${file} is not the configuration of an adapter`);
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw unreadable(file, cause);
   });
@@ -144,7 +144,7 @@ export async function readPeftConfig(file: string): Promise<PeftConfig> {
   const patterns = keys
     .filter((key) => !isName(key))
     .map(
-      (key) => `rank_pattern or alpha_pattern has ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}, an expression that is not followed`,
+      (key) => `rank_pattern or alpha_pattern has ${JSON.stringify(key.slice(0, SHOWN_CHARACTERS))}, an expression that is not supported`,
     );
   if (parsed.success && others.length + patterns.length === 0) {
     const {

@@ -178,4 +178,4 @@ export async function tokenisedPairs(rows: AsyncIterable<Row> | Iterable<Row>, m
   return { pairs, tooLong, equal, notes: [...left, ...unreadNote(read)] };
 }
 
-const EQUAL = 'Give pairs of a better and a worse reply: two equal ones say nothing of what is preferred.';
+const EQUAL = 'Give pairs of a better and a worse reply: two equal replies do not say which is preferred.';

@@ -241,7 +241,8 @@ export class PromptRenderer {
 
   #run(variables: Readonly<Record<string, unknown>>): string {
     const { problem } = this.#control;
-    if (problem !== null) throw new IsoproError('TEMPLATE_INVALID', `${problem}: no message can be held apart from it`);
+    if (problem !== null)
+      throw new IsoproError('TEMPLATE_INVALID', `${problem}: control tokens cannot be told apart from the text of messages`);
     try {
       if (this.#template instanceof TemplateError) throw this.#template;
       return this.#template.render(variables);

@@ -12,7 +12,7 @@ const short = (id: string): string => `${id.slice(0, 12)}…`;
 export function rendererChange(before: string, { rendererId, formerRendererId }: RendererIds): string | null {
   if (before === rendererId) return null;
   return before === formerRendererId
-    ? `its prompts are those of the renderer of isopro-native before it was corrected (${short(before)}): the model's chat template is ` +
-        `rendered as jinja2 does it now (${short(rendererId)}), and gives other prompts`
-    : `its prompts are those of the renderer ${short(before)}, and the model's is ${short(rendererId)} here`;
+    ? `its prompts were written by the renderer of isopro-native before it was corrected (${short(before)}), which now renders the ` +
+        `model's chat template as jinja2 does (${short(rendererId)}) and writes other prompts`
+    : `its prompts were written by the renderer ${short(before)}, and the model's is ${short(rendererId)}`;
 }

@@ -68,7 +68,7 @@ export const conversation = messages.transform(askedBy);
 const answered = (read: readonly RowMessage[], context: z.RefinementCtx): Example => {
   const last = read.at(-1)!;
   if (read.length < 2 || last.role !== 'assistant') {
-    context.addIssue("the last message must be the assistant's, after another");
+    context.addIssue("the last message must be the assistant's, after at least one other");
     return z.NEVER;
   }
   return { ...askedBy(read.slice(0, -1)), answer: last.content };

@@ -84,7 +84,7 @@ export function suitability(inspection: ModelInspection, memory: MemoryEstimate 
       cautions.push(`messages: the chat template cannot be rendered (${chat.problem}); token ids and --raw work`);
     if (renderer.uncovered.length > 0) {
       const named = renderer.uncovered.slice(0, MOST_NAMED).join(', ');
-      cautions.push(`messages: the chat template uses ${named}: a prompt that reaches what is not supported is refused`);
+      cautions.push(`messages: the chat template uses ${named}, and a prompt that reaches what is not supported is refused`);
     }
     if (chat.template === 'own' && !chat.system) cautions.push('system messages: the chat template takes none; put them into the question');
     if (chat.ends.length === 0) cautions.push('ends: the file names no end token, so that an answer may only end at the limit of tokens');

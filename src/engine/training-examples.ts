@@ -109,7 +109,7 @@ export function tokenisedExamples(
 /** @param controls of each control token, the texts that name it */
 function controlNote(controls: ReadonlyMap<string, number>): string[] {
   const named = [...controls].map(([token, count]) => `${token} (${count} ${count === 1 ? 'text' : 'texts'})`);
-  return named.length === 0 ? [] : [`learned as the control tokens that they name: ${named.join(', ')}`];
+  return named.length === 0 ? [] : [`control tokens in texts are learned as such: ${named.join(', ')}`];
 }
 
 /** What a row holds, and what to call it. */
@@ -213,7 +213,7 @@ function refuseUnwanted(row: Readonly<Record<string, unknown>>, { learned, isCla
   const list = learned === undefined ? undefined : row[learned];
   const last: unknown = Array.isArray(list) ? list.at(-1) : undefined;
   if (isObject(last) && openAiRole(last['role'] ?? last['from']) !== 'user')
-    refuseUnlearned(last, name, 'the last message', ', and it is all that sft learns of a row');
+    refuseUnlearned(last, name, 'the last message', ', but it is all that sft learns of a row');
 }
 
 const UNWANTED = 'Leave such rows out; of a good and a bad reply to one prompt make a pair for `train --objective dpo`.';

@@ -115,7 +115,7 @@ export function pair(given: readonly Trial[], challenger: string, incumbent: str
       sides.failed = true;
       errors.push(`${nameOf(each)} of the ${arm}: ${shorten(error!)}`);
     } else if (each.signed === true && ceiling === undefined) {
-      faults.push(`${nameOf(each)}: a signed score is a cost of a guard with a ceiling`);
+      faults.push(`${nameOf(each)}: only a guard with a ceiling takes a signed score`);
     } else if (!(each.signed === true ? Number.isFinite(score) : score >= 0 && score < Infinity && (ceiling !== undefined || score <= 1))) {
       faults.push(`${nameOf(each)}: score ${score} of the ${arm} is ${ceiling === undefined ? 'not in [0, 1]' : 'no finite cost'}`);
     } else {

@@ -49,7 +49,7 @@ class Measured {
         throw new IsoproError(
           'GATE_EVIDENCE_INVALID',
           `gate ${this.#gate} was measured as ${first.epoch} by ${first.verifier} before, and this is ${trial.epoch} by ${trial.verifier}`,
-          { remedy: 'Go on with the model, the task and the flags that its first problems were measured with.' },
+          { remedy: 'Continue with the model, the task and the flags that its first problems were measured with.' },
         );
       const place = this.#places.get(this.#placeOf(trial));
       if (place === undefined) this.#places.set(this.#placeOf(trial), this.all.push(trial) - 1);

@@ -73,7 +73,8 @@ export function courseSettings({ settings, sets, evaluation, schedule }: RunStar
     ['threads', evaluation.threads, data.model.threads],
     ['warm-up steps', schedule.warmupSteps, data.optimiser.warmupSteps],
   ];
-  for (const [what, said, set] of pairs) if (said !== set) fail(`${what}: the run says ${String(said)}, and its settings ${String(set)}`);
+  for (const [what, said, set] of pairs)
+    if (said !== set) fail(`${what}: the run says ${String(said)}, but its settings say ${String(set)}`);
   return data;
 }
 
@@ -155,7 +156,7 @@ class Course {
   #settle(iteration: number, gseq: number): void {
     const { iterations } = this.settings;
     if (iteration !== this.iterations.length + 1 || iteration > iterations)
-      fail(`record ${gseq} measures iteration ${iteration}, where ${this.iterations.length + 1} of ${iterations} has to follow`);
+      fail(`record ${gseq} measures iteration ${iteration}, but ${this.iterations.length + 1} of ${iterations} is the next one`);
     if (this.#stopped !== null) fail(`iteration ${iteration} follows the end of the run, which iteration ${this.#stopped} decided on`);
     const trained = this.#states.shift();
     if (trained === undefined || this.#untrained === null) return fail(`iteration ${iteration} names no state of an adapter`);
@@ -163,10 +164,10 @@ class Course {
     if (this.#startsAnew) this.#applied = 0;
     for (const { step, learningRate, applied } of this.#steps) {
       if (step !== this.#applied + 1)
-        fail(`a step of iteration ${iteration} has the number ${step}, and ${this.#applied + 1} has to follow`);
+        fail(`a step of iteration ${iteration} has the number ${step}, but ${this.#applied + 1} is the next one`);
       const rate = this.#rate * scheduleFactor(this.start.schedule, step);
       if (!near(learningRate, rate))
-        fail(`step ${step} of iteration ${iteration} ran at the rate ${learningRate}, and the settings give ${rate}`);
+        fail(`step ${step} of iteration ${iteration} ran at the rate ${learningRate}, but the settings give ${rate}`);
       if (applied) this.#applied++;
     }
     this.#appliedAt.set(trained, this.#applied);
@@ -179,7 +180,7 @@ class Course {
   #restore(): void {
     if (this.#restored === null) return;
     const applied = this.#appliedAt.get(this.#restored);
-    if (applied === undefined) return fail(`the run goes back to ${this.#restored}, of which the log holds no state`);
+    if (applied === undefined) return fail(`the run goes back to ${this.#restored}, but the log holds no such state`);
     this.#adapter = this.#restored;
     this.#applied = applied;
     this.#restored = null;
@@ -220,7 +221,7 @@ class Course {
     const seconds = this.#stoppedSaying?.seconds ?? 0;
     const outOfTime = maxMinutes !== undefined && done > 0 && seconds >= 60 * maxMinutes;
     if (done < iterations && this.#stopped === null && !outOfTime)
-      fail(`the log holds ${done} of the ${iterations} iterations that the settings say, and nothing that ended the run before`);
+      fail(`the log holds ${done} of the ${iterations} iterations that the settings ask for, but nothing that ended the run early`);
     return this.#adapter;
   }
 }
@@ -278,7 +279,7 @@ export async function checkCourse(request: CourseRequest): Promise<CheckedCourse
   const last = course.end();
   // a weakened adapter is another file than the state that it was made of
   if ((submitted.restraint?.strength ?? 1) === 1 && last !== submitted.adapter)
-    fail(`the submitted adapter is ${submitted.adapter ?? 'the bare base'}, and the log leads to ${last ?? 'none'}`);
+    fail(`the submitted adapter is ${submitted.adapter ?? 'the bare base'}, but the log leads to ${last ?? 'none'}`);
   checkDevEvaluations(figures, course.iterations);
 
   const buffer = new ReplayBuffer(settings.buffer.kind === 'classic' ? Infinity : settings.buffer.tierCap);
@@ -295,7 +296,7 @@ export async function checkCourse(request: CourseRequest): Promise<CheckedCourse
     const trainedOn = of.filter((record) => record.kind === 'rollout' && isTrainedOn(record.admission)).length;
     const steps = stepsOf(iteration, expected.batchSize, trainedOn, buffer, settings);
     if (expected.steps !== steps)
-      fail(`iteration ${iteration} has ${expected.steps} steps, and its rollouts and the settings give ${steps}`);
+      fail(`iteration ${iteration} has ${expected.steps} steps, but its rollouts and the settings give ${steps}`);
     seen.add(iteration);
     of = [];
   };
@@ -346,7 +347,7 @@ class SampleCheck {
     if (new Set(problems.map(({ problemId }) => problemId)).size !== problems.length) fail(`iteration ${iteration} has a problem twice`);
     if (problems.length > wanted || sampled !== problems.length * samples)
       fail(
-        `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, and the settings say ${wanted} problems, ` +
+        `iteration ${iteration} has ${sampled} rollouts of ${problems.length} problems, but the settings ask for ${wanted} problems, ` +
           `${samples} samples of each`,
       );
     return problems;
@@ -355,8 +356,8 @@ class SampleCheck {
   #checkSample({ problemId, sample, seed, adapterId }: RolloutRecord, iteration: number, sampler: string | null): void {
     const own = deriveSeed({ runSeed: this.#runSeed, purpose: 'rollout', iteration, problemId, sample });
     if (seed !== own.toString())
-      fail(`sample ${sample} of problem ${problemId} in iteration ${iteration} has the seed ${seed}, and the run's gives ${own}`);
+      fail(`sample ${sample} of problem ${problemId} in iteration ${iteration} has the seed ${seed}, but the run's seed gives ${own}`);
     if (adapterId !== sampler)
-      fail(`iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, and the log leads to ${sampler ?? 'the bare base'}`);
+      fail(`iteration ${iteration} sampled with ${adapterId ?? 'the bare base'}, but the log leads to ${sampler ?? 'the bare base'}`);
   }
 }

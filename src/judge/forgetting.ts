@@ -108,7 +108,7 @@ export async function checkForgetting(
   if (!(difference <= tolerance))
     fail(
       `what was forgotten: the run's figures are up to ${difference.toPrecision(2)} nats a token from those measured on ` +
-        `${sameMachine ? 'a machine of its class' : 'another class of machine'}, and ${tolerance} may be rounding`,
+        `${sameMachine ? 'a machine of its class' : 'another class of machine'}, of which ${tolerance} may be rounding`,
     );
   return { claimed, measured, difference };
 }

@@ -94,7 +94,7 @@ export async function openRunTask(
   if (start.task.file !== null && file === undefined)
     return none(`the task ${start.task.id} is a file of its author: name your copy with --task`);
   // an id is the run's own word, and whoever opens a task takes a path for one, too
-  if (start.task.file === null && !isBuiltIn(start.task.id)) return none(`no task ${start.task.id} is built in here`);
+  if (start.task.file === null && !isBuiltIn(start.task.id)) return none(`there is no built-in task ${start.task.id} here`);
   if (!sameKernels && isModelCheck(start))
     return none(
       `a model gave the verdicts of ${start.task.id}, and gives the same by the addon of the run on a machine of its class alone`,
@@ -342,10 +342,10 @@ function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolea
     );
   for (const { reading, differing: ofReading, passes: read } of readings)
     if (isRefuted(read, decided, sameMachine))
-      fail(`the ${reading} reading ${when}: ${ofReading} of the replies are read otherwise than was measured ${where}, ${said(read)}`);
+      fail(`the ${reading} reading ${when}: ${ofReading} of the replies were read differently ${where}, ${said(read)}`);
   for (const { figure, differing: ofFigure, better } of figures)
     if (isRefuted(better, decided, sameMachine))
-      fail(`${figure}s ${when}: ${ofFigure} of those that the run claims are others than were measured ${where}, ${said(better)}`);
+      fail(`${figure}s ${when}: ${ofFigure} of those that the run claims differ from those measured ${where}, ${said(better)}`);
 }
 
 /**
@@ -366,9 +366,9 @@ export function heldOutDoubts({ before, after, constrained: further }: HeldOutRe
     return [
       ...(unverified > 0 ? [`${unverified} test verdicts ${when}: the verifier found none here in time`] : []),
       ...(undecided > 0 ? [`${undecided} test verdicts ${when} that the run did not find`] : []),
-      ...(measured.valid ? [] : [`the accuracy ${when}: ${measured.none} verdicts could not be found, which is no result`]),
+      ...(measured.valid ? [] : [`the accuracy ${when}: ${measured.none} verdicts could not be found, so it has no result`]),
       ...(sameMachine && others > 0
-        ? [`${others} test verdicts or figures of ${decided} replies ${when} are others here, on a machine of the run's class`]
+        ? [`${others} test verdicts or figures of ${decided} replies ${when} differ here, on a machine of the run's class`]
         : []),
     ];
   });

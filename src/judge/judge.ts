@@ -334,7 +334,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
     if (cacheBytes > totalmem())
       throw new IsoproError(
         'OUT_OF_MEMORY',
-        `the run's context of ${evaluation.contextTokens} tokens takes ${(cacheBytes / 1e9).toFixed(0)} GB, and this machine has ` +
+        `the run's context of ${evaluation.contextTokens} tokens takes ${(cacheBytes / 1e9).toFixed(0)} GB, but this machine has ` +
           `${(totalmem() / 1e9).toFixed(0)}`,
         { remedy: 'Judge it on a machine with more memory.' },
       );
@@ -459,7 +459,7 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
         const { asked, same } = await resampleRollouts({ reader, start, task, model, nonce, exact, ...cancelling });
         return {
           value: null,
-          detail: `${same} of ${plural(asked, 'rollout')} of the first iteration, chosen by the nonce, come as logged, token by token`,
+          detail: `${same} of ${plural(asked, 'rollout')} of the first iteration, chosen by the nonce, are as logged, token by token`,
           status: same === asked ? ('pass' as const) : ('findings' as const),
         };
       }),
@@ -543,8 +543,8 @@ async function judgeSteps(options: JudgeOptions, trace: JudgeTrace, findings: Fi
         fresh === null
           ? freshPerTier === 0
             ? ''
-            : '; the task has no fresh problems of every tier'
-          : `; ${plural(fresh.measured.n, 'fresh problem')} beside them`;
+            : '; the task does not have fresh problems of every tier'
+          : `; ${plural(fresh.measured.n, 'fresh problem')} as well`;
       const detail = `${said}${otherFigures}${otherReadings}${missing}${onFreshOnes}`;
       return {
         value,

@@ -48,7 +48,7 @@ export function refuseEndless(records: readonly LogRecord[]): void {
   for (const { payload } of records) counts.set(payload.kind, (counts.get(payload.kind) ?? 0) + 1);
   for (const [kind, most] of Object.entries(MOST))
     if ((counts.get(kind) ?? 0) > most)
-      fail(`the log holds ${counts.get(kind)!} records of kind ${kind}, and no run has more than ${most}`);
+      fail(`the log holds ${counts.get(kind)!} records of kind ${kind}, but no run has more than ${most}`);
 }
 
 /**

@@ -31,8 +31,8 @@ export async function planCheck(start: RunStart, task: OpenTask, model: Model): 
     if (at >= 0 || plan.length !== problems.length)
       throw new HardFail(
         'course_verification',
-        `iteration ${iteration} has ${problems.length} problems, and the run's seed, its settings and the verdicts before give ` +
-          `${at < 0 ? plan.length : `${plan.length}, of which number ${at + 1} is another`}`,
+        `iteration ${iteration} has ${problems.length} problems, but the run's seed, its settings and the earlier verdicts give ` +
+          `${at < 0 ? plan.length : `${plan.length}, of which number ${at + 1} differs`}`,
       );
   };
 }

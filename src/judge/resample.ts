@@ -101,7 +101,7 @@ export async function resampleRollouts({ reader, start, task, model, nonce, exac
     throw new HardFail(
       'rollout_resampling',
       `of ${chosen.length} rollouts of the first iteration, chosen by the nonce and sampled again from the base model, ${same} ` +
-        `${same === 1 ? 'comes' : 'come'} as logged${exact ? '' : `, and none begins so`}`,
+        `${same === 1 ? 'is' : 'are'} as logged${exact ? '' : `, and none begins as logged`}`,
     );
   return { asked: chosen.length, same };
 }

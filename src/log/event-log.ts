@@ -114,7 +114,7 @@ export class EventLog<Name extends string = string> {
     if (!isRunId(runId)) throw new IsoproError('INVALID_ARGUMENT', `a run id has 32 hex digits, not ${JSON.stringify(runId)}`);
     checkStreams(streams); // before a ticket is taken
     const signed = (await signer.heads(runId)).length;
-    if (signed > 0) throw new IsoproError('LOG_TAMPERED', `the run ${runId} has ${signed} signed heads, and ${path} is empty or gone`);
+    if (signed > 0) throw new IsoproError('LOG_TAMPERED', `the run ${runId} has ${signed} signed heads, but ${path} is empty or gone`);
     const ticket = await signer.ticket(runId);
     const payload: LogPayload = { kind: 'session_start', format: 'isopro.log.v1', runId, signer: signer.kind, ticket, digests, runConfig };
     const session = parseSessionStart(encodePayload(payload));

@@ -87,7 +87,8 @@ function startWitness(home: string): ChildProcess {
 function unavailable(address: string, stranger: boolean): IsoproError {
   if (!stranger) return new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
   return new IsoproError('WITNESS_UNAVAILABLE', `another process listens at ${address}: it does not hold the key of this home`, {
-    remedy: 'Find out which process listens there, and end it: only your own witness may. Then run the same command again: it resumes.',
+    remedy:
+      'Find out which process listens there and end it: only your own witness may listen there. Then run the same command again: it resumes.',
   });
 }
 

@@ -76,11 +76,11 @@ export function requireKept(home: string): void {
   if (!existsSync(witnessProcessFile(home)) || isBegun(file)) return;
   throw new IsoproError(
     'WITNESS_UNAVAILABLE',
-    `${file} is empty or gone, and beside it lies ${witnessProcessFile(home)} of the witness that kept its tickets and heads there`,
+    `${file} is empty or gone, but ${witnessProcessFile(home)} next to it shows that a witness kept its tickets and heads there`,
     {
       remedy:
-        'Put the file back from a copy. Without one, move the whole folder away: a new witness with a new key begins there, and runs of ' +
-        'before are verified with the old key.pub (--key FILE).',
+        'Put the file back from a copy. Without one, move the whole folder away: a new witness with a new key then starts there, and ' +
+        'earlier runs are verified with the old key.pub (--key FILE).',
     },
   );
 }

@@ -109,7 +109,7 @@ export function isThere(paths: RegistryPaths): boolean {
   if (existsSync(paths.log) && !isUnbegun(paths.log, REGISTRY_STREAMS)) return true;
   const traces = tracesOf(paths);
   if (traces === null) return false;
-  throw new IsoproError('LOG_TAMPERED', `${paths.log} is empty or gone, and ${traces} beside it is of what it recorded`);
+  throw new IsoproError('LOG_TAMPERED', `${paths.log} is empty or gone, but ${traces} next to it belongs to what it recorded`);
 }
 
 /** @throws IsoproError REGISTRY_NOT_FOUND */

@@ -95,7 +95,7 @@ export function requireWhole(registry: Pick<Registry, 'paths'>, gate: number, ev
   if (broken.length === 0) return;
   throw new IsoproError(
     'GATE_EVIDENCE_INVALID',
-    `gate ${gate} was looked at before, and of the trials of then not all are here as they were: ${broken.join('; ')}`,
-    { remedy: 'Give all trials of this gate together: those of the looks before as they were, and the new ones.' },
+    `gate ${gate} was looked at before, but the evidence does not hold all trials of the earlier looks unchanged: ${broken.join('; ')}`,
+    { remedy: 'Give all trials of this gate together: those of the earlier looks, unchanged, and the new ones.' },
   );
 }

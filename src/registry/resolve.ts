@@ -1,4 +1,5 @@
 /** From a name to a file whose bytes were checked; a typed reason where nothing fits, and nothing else in its place unless asked for. */
+import { rendererChange } from '../engine/renderer-change.js';
 import { IsoproError } from '../errors.js';
 import { describeBytes, type Registry } from './registry.js';
 import { aliasText, parseReference, type Reference } from './names.js';
@@ -88,25 +89,20 @@ export function lookUp(state: RegistryState, text: string): Entry | NotResolved 
   return state.entries.get(found.current)!;
 }
 
+const TRAIN_AGAIN = 'Train the adapter again with this version, or use it with the version of isopro-native that trained it.';
+
 /** Why an adapter may not answer here; null where it may. */
 export function misfit({ base, rendererId }: AdapterRecord, serving: Serving): NotResolved | null {
   if (serving.baseSha256 !== undefined && serving.baseSha256 !== base.sha256)
     return not('foreign-base', `the adapter is of the base ${base.name} (${base.sha256}), and the model is ${serving.baseSha256}`);
-  if (serving.rendererId !== undefined && rendererId !== null && rendererId === serving.formerRendererId)
-    return {
-      ...not(
-        'renderer-mismatch',
-        `the adapter was trained on prompts that the renderer of isopro-native wrote before it was corrected (${rendererId}): the ` +
-          `model's chat template is rendered as jinja2 does it now (${serving.rendererId}), so that its prompts are other ones`,
-      ),
-      remedy: 'Train the adapter again with this version, or use it with the version of isopro-native that trained it.',
-    };
-  if (serving.rendererId !== undefined && rendererId !== null && serving.rendererId !== rendererId)
-    return not(
-      'renderer-mismatch',
-      `the adapter was trained on prompts of the renderer ${rendererId}, and the model's is ${serving.rendererId}`,
-    );
-  return null;
+  if (serving.rendererId === undefined || rendererId === null) return null;
+  const { formerRendererId = null } = serving;
+  const change = rendererChange(rendererId, { rendererId: serving.rendererId, formerRendererId });
+  if (change === null) return null;
+  return {
+    ...not('renderer-mismatch', `the adapter cannot answer here: ${change}`),
+    ...(rendererId === formerRendererId && { remedy: TRAIN_AGAIN }),
+  };
 }
 
 async function resolveOne(registry: Registry, state: RegistryState, text: string, serving: Serving): Promise<Resolved | NotResolved> {

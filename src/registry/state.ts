@@ -86,7 +86,7 @@ const fixed = ({ alpha, margin }: RollbackPolicy): string => `alpha ${alpha}, ma
 /** @throws IsoproError REGISTRY_REFUSED where trials were seen, and the terms have another level than these were held against */
 export function requireLevel(named: Pick<AliasState, 'observed'>, terms: RollbackPolicy): void {
   const seen = named.observed?.policy;
-  if (seen !== undefined && fixed(terms) !== fixed(seen)) refuse(`trials were seen already, so that their ${fixed(seen)} stays`);
+  if (seen !== undefined && fixed(terms) !== fixed(seen)) refuse(`trials were already held against ${fixed(seen)}, which stays`);
 }
 
 /** Where the version before was withdrawn, another one is before it, and what was seen against the first says nothing of that. */

@@ -99,7 +99,7 @@ async function gateDefects({ paths, options }: Registry, { runId, state, events,
       looks.set(event.gate, earlier);
       const broken = earlier.take(given);
       if (broken.length > 0)
-        fail(event.gate, `the look in record ${gseq} does not hold all trials of the looks before it as they were: ${broken.join('; ')}`);
+        fail(event.gate, `the look in record ${gseq} does not hold all trials of the earlier looks unchanged: ${broken.join('; ')}`);
       const again = judgeGate(gate, given).decision;
       if (again !== event.decision) fail(event.gate, `its trials say ${again}, and the log says ${event.decision}`);
     }

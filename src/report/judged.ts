@@ -54,7 +54,7 @@ export function judgedBadge(judged: Judged, run: RunRecord, integrity: Integrity
   if (verdict === 'not_verified') {
     const [first] = judged.notVerified ?? [];
     const what = first === undefined ? '' : `: ${label(first, 200)}`;
-    return { text: `judged, not verified: nothing fails, and not everything was measured and found again${what}`, tone: 'fair' };
+    return { text: `judged, not verified: nothing fails, but not everything was measured and confirmed${what}`, tone: 'fair' };
   }
   if (integrity.outcome !== 'ok') return { text: 'a judge found the log whole, which does not hold here now', tone: 'fair' };
   if (!integrity.key.ownedByThisUser) return { text: 'a judge found the log whole, says a file in its folder', tone: 'fair' };

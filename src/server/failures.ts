@@ -145,7 +145,7 @@ const FRAMEWORK: Readonly<Record<string, readonly [code: string, words?: string]
 export const ENDINGS = {
   /** Nobody reads it. */
   gone: new RequestFailure(499, 'invalid_request_error', 'the client went away', { code: 'client_closed_request' }),
-  unread: new RequestFailure(499, 'invalid_request_error', 'the stream was not read, and the server keeps no more of it', {
+  unread: new RequestFailure(499, 'invalid_request_error', 'the stream was not read, and the server cannot hold more of it', {
     code: 'stream_not_read',
   }),
   time: new RequestFailure(503, 'server_error', 'the request took longer than the server grants', { code: 'timeout', retryAfter: 1 }),

@@ -356,7 +356,7 @@ function ofConnection(code: string | undefined): RequestFailure {
   if (code === 'HPE_HEADER_OVERFLOW')
     return refused(
       431,
-      `the headers have more than ${maxHeaderSize} bytes; of a browser, cookies of other programs on this host may be among them`,
+      `the headers have more than ${maxHeaderSize} bytes; a browser may be sending cookies of other programs on this host`,
       'headers_too_large',
     );
   return refused(400, 'this is no HTTP request', 'bad_request');

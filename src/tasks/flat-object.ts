@@ -33,7 +33,7 @@ export function parseFlatObject(json: string, digits: 'all' | 'rounded'): Parsed
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return refused('The reply is JSON, but not an object.');
   if (!isFlat(value)) return refused('A value of the object is a list or an object itself.');
   if (twice !== null) return refused(`The key ${JSON.stringify(twice.slice(0, 40))} stands there twice.`);
-  if (digits === 'all' && numbers.some(({ held }) => !held)) return refused('A number has more digits than are read.');
+  if (digits === 'all' && numbers.some(({ held }) => !held)) return refused('A number has more digits than can be read.');
   if (!Object.entries(value).every(([key, member]) => isSound(key) && isSound(member)))
     return refused('A number is too large, or a text holds half a character.');
   return { ok: true, answer: value, form: 'json' };

@@ -240,8 +240,8 @@ function begunAs(start: RunStart, folder: string, model: RendererIds): RunManife
   const before = manifest.start.evaluation.rendererId;
   const rerendered = manifest.start.model.sha256 === start.model.sha256 ? rendererChange(before, model) : null;
   if (rerendered !== null)
-    throw new IsoproError('RUN_DIFFERS', `the run in ${folder} cannot go on: ${rerendered}`, {
-      remedy: 'Begin anew in another folder with --out, or go on with the version of isopro-native that began the run.',
+    throw new IsoproError('RUN_DIFFERS', `the run in ${folder} cannot continue: ${rerendered}`, {
+      remedy: 'Start again in another folder with --out, or continue with the version of isopro-native that began the run.',
     });
   const changes = startChanges(manifest.start, start);
   if (changes.length > 0) throw new IsoproError('RUN_DIFFERS', `the run in ${folder} began with other values: ${changesText(changes)}`);

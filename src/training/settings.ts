@@ -25,6 +25,8 @@ import { PROMPT_STYLES } from '../tasks/task.js';
 const LANGUAGE_VOCABULARY = 4096;
 
 /** Also of commands that open a task without settings. */
+export const TASK_HELP =
+  'a task of `tasks list`, the path of a .js or .ts file or of data (CSV or JSON Lines, also .gz), or python:MODULE[:NAME]';
 export const SYSTEM_HELP = "before every prompt, as the system's message";
 export const EXAMPLES_HELP = 'solved examples before every prompt, in rollouts and evaluations';
 export const STOP_HELP = 'text that ends a reply, in rollouts and evaluations, and is no part of it; may be repeated';
@@ -170,11 +172,7 @@ const monitor = z.strictObject({
  * downloaded models; `PROFILES` says what the embedded one has instead.
  */
 export const runSettings = z.strictObject({
-  task: z
-    .string()
-    .min(1)
-    .default('scheduling')
-    .describe('a task of `tasks list`, the path of a .js or .ts file or of .jsonl or .csv data, or python:MODULE[:NAME]'),
+  task: z.string().min(1).default('scheduling').describe(TASK_HELP),
   check: z.string().min(1).optional().describe(CHECK_HELP),
   answerTag: z
     .string()

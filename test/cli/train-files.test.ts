@@ -29,9 +29,17 @@ const refusal = (own: TrainFiles, tokens: RowTokens): string => {
 describe('a training that was interrupted before the renderer was corrected', () => {
   test.each([
     ['whose prompts and ends are what they were', now, /^goes on$/],
-    ['whose answers ended otherwise', { ...now, formerEndOfAnswer: 5 }, /^INVALID_ARGUMENT: .* ends with the token 7, .* ended with 5$/],
-    ['whose prompts were rendered otherwise', { ...now, formerRendererId: 'old' }, /^INVALID_ARGUMENT: .* rendered otherwise since/],
-    ['of both', { ...now, formerRendererId: 'old', formerEndOfAnswer: 5 }, /rendered otherwise .*; an answer ends/],
+    [
+      'whose answers ended otherwise',
+      { ...now, formerEndOfAnswer: 5 },
+      /^INVALID_ARGUMENT: .* ends with the token 7, .* ended with 5 before$/,
+    ],
+    [
+      'whose prompts were rendered otherwise',
+      { ...now, formerRendererId: 'old' },
+      /^INVALID_ARGUMENT: .* the renderer was corrected since/,
+    ],
+    ['of both', { ...now, formerRendererId: 'old', formerEndOfAnswer: 5 }, /the renderer was corrected .*; an answer now ends/],
   ])('%s', (_, tokens, expected) => {
     expect(refusal(begun(course), tokens)).toMatch(expected);
     expect(refusal(begun(null), tokens)).toMatch(expected);
@@ -46,5 +54,5 @@ test('one that was begun since goes on with the tokens that it was begun with, a
   expect(refusal(own, tokens)).toBe('goes on');
   expect(() => own.checkSame(course)).not.toThrow();
   expect(refusal(own, { ...tokens, endOfAnswer: 9 })).toMatch(/ends with the token 9, .* ended with 7/);
-  expect(refusal(own, { ...tokens, rendererId: 'newer' })).toMatch(/rendered otherwise/);
+  expect(refusal(own, { ...tokens, rendererId: 'newer' })).toMatch(/the renderer was corrected since/);
 });

@@ -306,7 +306,7 @@ describe('what a grammar cannot keep is refused by name', () => {
     ['an unknown type', within({ type: 'str' }), '#/properties/age: there is no "type" "str"'],
     ['no type', { type: [] }, '"type" is empty'],
     ['an empty enum', { enum: [] }, '"enum" is empty'],
-    ['an enum of other types', { type: 'string', enum: [1] }, 'no value of "enum" is of the "type"'],
+    ['an enum of other types', { type: 'string', enum: [1] }, 'no value of "enum" has the "type"'],
     ['an empty anyOf', { anyOf: [] }, '"anyOf" is not a list of schemas'],
     ['alternatives in common', { oneOf: [{ type: 'number' }, { type: 'integer' }] }, 'alternatives 0 and 1 may have a value in common'],
     [

@@ -50,7 +50,7 @@ describe('contents', () => {
   ])('%s is refused by what it is', (type, part) => {
     for (const schema of [clientMessage, message]) {
       const { error } = schema.safeParse({ role: 'user', content: [{ type: 'text', text: 'a' }, part] });
-      expect(JSON.stringify(error!.issues)).toContain(`${type} is not read: the models here are told text alone`);
+      expect(JSON.stringify(error!.issues)).toContain(`${type} is not read: the models here read only text`);
     }
   });
 

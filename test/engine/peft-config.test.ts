@@ -128,7 +128,7 @@ describe('patterns', () => {
     '%s is an expression, and refused',
     async (key) => {
       for (const member of ['rank_pattern', 'alpha_pattern'])
-        await expect(read({ [member]: { [key]: 4 } })).rejects.toThrow(/an expression that is not followed/);
+        await expect(read({ [member]: { [key]: 4 } })).rejects.toThrow(/an expression that is not supported/);
     },
   );
 });

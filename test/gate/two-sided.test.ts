@@ -84,7 +84,7 @@ describe('signed costs', () => {
   test('are refused as scores, and where they are no numbers', () => {
     const [first] = trialsOf([[0.1, 0.1]]);
     const bad = decided([...verdicts(3, 0), { ...first!, task: 'sql' }]);
-    expect([bad.decision, bad.reasons.join()]).toEqual(['invalid', expect.stringContaining('a signed score is a cost')]);
+    expect([bad.decision, bad.reasons.join()]).toEqual(['invalid', expect.stringContaining('takes a signed score')]);
     for (const cost of [NaN, Infinity, -Infinity]) expect(() => guardOf([[cost, 0]], 0.2)).toThrow(/no finite cost/);
     const unsigned = trialsOf([[0.1, 0.1]]).map(({ signed: _, ...trial }) => ({ ...trial, score: -0.1 }));
     expect(() => guardOf([], 0.2, 1, unsigned)).toThrow(/no finite cost/);

@@ -202,7 +202,7 @@ describe('claims', () => {
     const one = claim('after', (kind) => (kind === 'fail' && !lied ? ((lied = true), 'pass') : kind));
     const report = await judged(await forged({ records: one }));
     expect([report.verdict, report.failure]).toEqual(['not_verified', null]);
-    expect(report.notVerified.join()).toMatch(/others here, on a machine of the run's class/);
+    expect(report.notVerified.join()).toMatch(/differ here, on a machine of the run's class/);
   }, 120_000);
 });
 

@@ -420,7 +420,7 @@ describe('a run', () => {
         prompts,
         record: { ...record, english: record.english.map((text) => ({ ...text, after: text.after + 0.05 * text.tokens })) },
       };
-      await expect(checkForgetting(model, far, own, false, {})).rejects.toThrow(/another class of machine, and 0.02 may be rounding/);
+      await expect(checkForgetting(model, far, own, false, {})).rejects.toThrow(/another class of machine, of which 0.02 may be rounding/);
       await expect(readForgettingClaim(reader, start, { adapter: 'ab'.repeat(32) })).rejects.toThrow(/with another adapter/);
       // nor what a run leaves out: some texts, or all that its settings promise
       for (const sameMachine of [true, false]) {

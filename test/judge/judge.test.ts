@@ -1138,7 +1138,7 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
   test("scores that the judge's own refute fail, with the same verdicts; a few others are reported", async () => {
     const scores = (count: number) => (record: NewRunRecord) =>
       withPayload(record, { figures: (record.payload.outcomes as []).map((_, i) => (i < count ? { score: 0.1 } : {})) as never });
-    await failsAt(10, evaluated(await cheating({ after: scores(20) })), /scores after: 20 of those that the run claims are others/);
+    await failsAt(10, evaluated(await cheating({ after: scores(20) })), /scores after: 20 of those that the run claims differ/);
     const some = await evaluated(await cheating({ after: scores(3) }));
     expect(some).toMatchObject({
       verdict: 'not_verified',

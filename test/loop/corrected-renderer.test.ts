@@ -11,17 +11,8 @@ import { PromptRenderer } from '../../src/engine/prompt-renderer.js';
 import { judgeRun } from '../../src/judge/judge.js';
 import { readManifest } from '../../src/run-folder/manifest.js';
 import { run } from '../../src/training/run.js';
-import { shortestRun, writeLetterModel } from '../models/letters.js';
+import { ONE_TIER_TASK, shortestRun, writeLetterModel } from '../models/letters.js';
 import { CHATML_TEMPLATE } from '../models/vocabulary.js';
-
-const TASK = `export default {
-  id: 'letters', version: '1', tiers: [{ id: 'only' }],
-  generate: (tier, seed) => ({ number: Number(seed % 100000n) }),
-  prompt: ({ number }) => [{ role: 'user', content: \`\${number}: say a letter\` }],
-  parse: (text) => (/^[a-h]$/.test(text) ? { ok: true, answer: text } : { ok: false, category: 'form', detail: 'one letter from a to h' }),
-  verify: (problem, answer) => ({ kind: 'abcd'.includes(answer) ? 'pass' : 'fail' }),
-};
-`;
 
 const message = (content: string): string => `<|im_start|>{{ m.role }}\n{{ ${content} }}<|im_end|>\n`;
 const GENERATION = '{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}';
@@ -37,7 +28,7 @@ let folder: string;
 const file = (name: string): string => path.join(folder, name);
 beforeAll(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-renderer-'));
-  writeFileSync(file('letters.mjs'), TASK);
+  writeFileSync(file('letters.mjs'), ONE_TIER_TASK);
 });
 afterEach(() => {
   jest.restoreAllMocks();
@@ -128,7 +119,7 @@ test('an interrupted run of before is refused by name, and goes on where nothing
   await expect(run(settings, { out: file('interrupted') })).rejects.toMatchObject({
     code: 'RUN_DIFFERS',
     message: expect.stringMatching(/before it was corrected \([0-9a-f]{12}…\)/),
-    remedy: expect.stringContaining('Begin anew in another folder with --out'),
+    remedy: expect.stringContaining('Start again in another folder with --out'),
   });
   renderAsBefore();
   await run(settings, { out: file('interrupted') }); // with the version that began it

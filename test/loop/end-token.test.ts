@@ -6,24 +6,15 @@ import path from 'node:path';
 import { judgeRun } from '../../src/judge/judge.js';
 import { LogReader } from '../../src/log/read.js';
 import { run } from '../../src/training/run.js';
-import { writeLetterModel } from '../models/letters.js';
+import { ONE_TIER_TASK, writeLetterModel } from '../models/letters.js';
 import { synthesizeModel } from '../models/synthetic.js';
 import { RUN_STREAMS } from '../../src/run-folder/streams.js';
-
-const TASK = `export default {
-  id: 'letters', version: '1', tiers: [{ id: 'only' }],
-  generate: (tier, seed) => ({ number: Number(seed % 100000n) }),
-  prompt: ({ number }) => [{ role: 'user', content: \`\${number}: say a letter\` }],
-  parse: (text) => (/^[a-h]$/.test(text) ? { ok: true, answer: text } : { ok: false, category: 'form', detail: 'one letter from a to h' }),
-  verify: (problem, answer) => ({ kind: 'abcd'.includes(answer) ? 'pass' : 'fail' }),
-};
-`;
 
 let folder: string;
 const file = (name: string): string => path.join(folder, name);
 beforeAll(() => {
   folder = mkdtempSync(path.join(tmpdir(), 'isopro-end-'));
-  writeFileSync(file('letters.mjs'), TASK);
+  writeFileSync(file('letters.mjs'), ONE_TIER_TASK);
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 

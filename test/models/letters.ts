@@ -110,6 +110,16 @@ export interface LetterTask {
   readonly members?: string;
 }
 
+/** A task file for it of one tier: a to d pass. */
+export const ONE_TIER_TASK = `export default {
+  id: 'letters', version: '1', tiers: [{ id: 'only' }],
+  generate: (tier, seed) => ({ number: Number(seed % 100000n) }),
+  prompt: ({ number }) => [{ role: 'user', content: \`\${number}: say a letter\` }],
+  parse: (text) => (/^[a-h]$/.test(text) ? { ok: true, answer: text } : { ok: false, category: 'form', detail: 'one letter from a to h' }),
+  verify: (problem, answer) => ({ kind: 'abcd'.includes(answer) ? 'pass' : 'fail' }),
+};
+`;
+
 /** A task file for it: L0 passes with c, L1 with c or d; L2, which is not trained on, with b. */
 export function writeLetterTask(path: string, { verifier = VERIFIER, numbers = 100_000, members = '' }: LetterTask = {}): void {
   writeFileSync(

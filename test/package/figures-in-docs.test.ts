@@ -125,7 +125,7 @@ const rows: Row[] = [
   ['serve.md', /`logit_bias` ([\d,]+) tokens/, constant('src/server/openai/requests.ts', 'MOST_BIASES')],
   ['serve.md', /`metadata` (\d+) pairs/, constant('src/server/openai/requests.ts', 'MOST_PAIRS')],
   ['serve.md', /Headers beyond (\d+) kB are 431/, maxHeaderSize / KIB],
-  ['serve.md', /have at most ([\d,]+) characters beside descriptions/, constant('src/server/openai/requests.ts', 'LARGEST_SCHEMA')],
+  ['serve.md', /have at most ([\d,]+) characters apart from descriptions/, constant('src/server/openai/requests.ts', 'LARGEST_SCHEMA')],
   ['serve.md', /which has at least (\d+) characters/, constant('src/server/keys.ts', 'SHORTEST')],
   ['jobs.md', /A file has at most (\d+) MiB/, constant('src/server/fine-tuning/file-routes.ts', 'LARGEST') / MIB],
   ['jobs.md', /a key's files together (\d+) GiB/, constant('src/jobs/queue/uploads.ts', 'MOST_BYTES') / KIB / MIB],

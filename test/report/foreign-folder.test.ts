@@ -111,7 +111,7 @@ describe('names in the folder of a stranger', () => {
     ];
     for (const { code, stderr } of await Promise.all(commands.map((args) => runCli(args, env)))) {
       expect(stderr).toMatch(/^error MODEL_NOT_FOUND: the model .*, which the folder names, is not on this machine/);
-      expect(stderr.replaceAll(/\s+/g, ' ')).toContain('name the model with --model');
+      expect(stderr.replaceAll(/\s+/g, ' ')).toContain('name it with --model');
       expect(code).toBe(1);
     }
     expect(asked).toEqual([]);
@@ -137,7 +137,7 @@ describe('names in the folder of a stranger', () => {
       const { start } = readManifest(at('run'));
       expect(await openRunTask({ ...start, task: { ...start.task, id: name, file: null } }, undefined)).toMatchObject({
         task: null,
-        reason: expect.stringContaining('is built in here') as never,
+        reason: expect.stringContaining('there is no built-in task') as never,
       });
       expect(existsSync(at('own/ran'))).toBe(false);
     },

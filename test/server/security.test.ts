@@ -201,7 +201,7 @@ describe('bodies', () => {
     const content = [{ type: 'text', text: 'What is this?' }, image];
     const { body: refused } = await raw(JSON.stringify({ ...body, messages: [{ role: 'user', content }] }));
     expect(refused.error).toMatchObject({
-      message: 'messages[0].content[1]: image_url is not read: the models here are told text alone',
+      message: 'messages[0].content[1]: image_url is not read: the models here read only text',
       param: 'messages[0].content[1]',
       code: 'unsupported_parameter',
     });

@@ -231,7 +231,7 @@ describe('a text that names control tokens', () => {
       expect(found).toEqual(controls.map(control).filter((id) => id !== model.info.eos));
       const { notes } = await learned([{ text }, { text: 'plain' }]);
       const named = [...new Set(controls)].map((name) => `${name} (1 text)`).join(', ');
-      expect(notes).toEqual([`learned as the control tokens that they name: ${named}`]);
+      expect(notes).toEqual([`control tokens in texts are learned as such: ${named}`]);
     }
   });
 

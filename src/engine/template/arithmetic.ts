@@ -46,7 +46,7 @@ export function operation(operator: Operator, left: Value, right: Value, budget:
     }
   }
   for (const side of [left, right]) if (side instanceof Undefined) side.fail();
-  throw new TemplateError(`"${operator}" is not known of ${typeName(left)} and ${typeName(right)}`);
+  throw new TemplateError(`"${operator}" is not defined for ${typeName(left)} and ${typeName(right)}`);
 }
 
 function ofNumbers(operator: Operator, left: Numeric, right: Numeric): Value {
@@ -63,7 +63,7 @@ function ofNumbers(operator: Operator, left: Numeric, right: Numeric): Value {
     case '**': {
       const power = a ** b;
       if (a === 0 && b < 0) throw new TemplateError('zero has no negative power');
-      if (Number.isNaN(power) && !Number.isNaN(a) && !Number.isNaN(b)) throw new TemplateError('a power is no real number');
+      if (Number.isNaN(power) && !Number.isNaN(a) && !Number.isNaN(b)) throw new TemplateError('a power is not a real number');
       return power;
     }
     default:

@@ -68,7 +68,7 @@ const extreme =
   (of, given, runner) => {
     const [caseSensitive = false, attribute] = bound(sign < 0 ? 'min' : 'max', ['case_sensitive', 'attribute'], given);
     const members = iterated(of, runner.budget);
-    if (members.length === 0) return new Undefined('there is no least or greatest of nothing');
+    if (members.length === 0) return new Undefined('an empty list has no least or greatest member');
     const keyOf = (value: Value): Value => folded(attribute == null ? value : runner.attribute(value, attribute), truth(caseSensitive));
     return members.reduce((best, value) => (sign * order(keyOf(value), keyOf(best), runner.budget) > 0 ? value : best));
   };
@@ -135,7 +135,7 @@ const length: Filter = (of, given, { budget }) => {
 const batch: Filter = (of, given, { budget }) => {
   const [count, fill] = bound('batch', ['linecount', 'fill_with'], given);
   const size = integerOf(count ?? new Undefined('a length is missing'), 'a length');
-  if (size < 1) throw new TemplateError('a batch has one member at least');
+  if (size < 1) throw new TemplateError('a batch needs at least one member');
   const members = iterated(of, budget);
   budget.members(members.length);
   const batches: Value[][] = [];
@@ -151,7 +151,7 @@ const batch: Filter = (of, given, { budget }) => {
 const slices: Filter = (of, given, { budget }) => {
   const [count, fill] = bound('slice', ['slices', 'fill_with'], given);
   const columns = integerOf(count ?? new Undefined('a number is missing'), 'a number of slices');
-  if (columns < 1) throw new TemplateError('there is one slice at least');
+  if (columns < 1) throw new TemplateError('slice makes at least one slice');
   const members = iterated(of, budget);
   budget.members(members.length + columns);
   const size = Math.floor(members.length / columns);
@@ -183,7 +183,7 @@ const tojson: Filter = (of, given, { budget }) => {
     given,
   );
   const pair = separators === null ? null : iterated(separators, budget).map((text) => textOf(text, 'a separator'));
-  if (pair !== null && pair.length !== 2) throw new TemplateError('separators are two');
+  if (pair !== null && pair.length !== 2) throw new TemplateError('separators must be two');
   if (typeof indent !== 'string' && indent !== null && integerOf(indent, 'an indent') > 1000)
     throw new TemplateLimit('an indent is wider than 1,000');
   const spaces = typeof indent === 'string' || indent === null ? indent : ' '.repeat(Math.max(0, integerOf(indent, 'an indent')));
@@ -194,7 +194,7 @@ const tojson: Filter = (of, given, { budget }) => {
 const dictsort: Filter = (of, given, runner) => {
   const [caseSensitive = false, by = 'key', reverse = false] = bound('dictsort', ['case_sensitive', 'by', 'reverse'], given);
   if (!(of instanceof Dict)) throw new TemplateError(`dictsort takes a dict, not ${typeName(of)}`);
-  if (by !== 'key' && by !== 'value') throw new TemplateError('dictsort is by key or by value');
+  if (by !== 'key' && by !== 'value') throw new TemplateError('dictsort sorts by key or by value');
   const entries = of.entries().map((entry) => tuple(...entry));
   const at = by === 'key' ? 0 : 1;
   return sorted(entries, (entry) => (entry as Items).members[at]!, {
@@ -255,7 +255,7 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   first: (of, given, { budget }) => {
     bound('first', [], given);
     const members = iterated(of, budget);
-    return members.length === 0 ? new Undefined('there is no first of nothing') : members[0]!;
+    return members.length === 0 ? new Undefined('an empty list has no first member') : members[0]!;
   },
   format: (of, { positional, keywords }, { budget }) => {
     if (keywords.size > 0) throw new NotCovered('the filter "format" with names');
@@ -277,7 +277,7 @@ const FILTERS: Readonly<Record<string, Filter>> = {
     bound('last', [], given);
     if (of instanceof Items && of.kind === 'generator') throw new TemplateError('a generator has no last member');
     const members = iterated(of, budget);
-    return members.length === 0 ? new Undefined('there is no last of nothing') : members.at(-1)!;
+    return members.length === 0 ? new Undefined('an empty list has no last member') : members.at(-1)!;
   },
   length,
   list: (of, given, { budget }) => {
@@ -294,7 +294,7 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   rejectattr: selecting(false, true),
   replace: (of, given, { budget }) => {
     const [from, to, count] = bound('replace', ['old', 'new', 'count'], given);
-    if (from === undefined || to === undefined) throw new TemplateError('replace takes what is replaced and what takes its place');
+    if (from === undefined || to === undefined) throw new TemplateError('replace takes what is replaced and its replacement');
     const most = count == null ? -1 : integerOf(count, 'a count');
     return replaced(str(of, budget), str(from, budget), str(to, budget), most, budget);
   },

@@ -21,7 +21,7 @@ function range(given: readonly (Value | undefined)[], budget: Budget): Value {
   const distance = step > 0n ? to - from : from - to;
   const stride = step > 0n ? step : -step;
   const length = distance <= 0n ? 0n : (distance + stride - 1n) / stride;
-  if (length > LONGEST_RANGE) throw new TemplateLimit(`a range has ${length} members; ${LONGEST_RANGE} are the most that jinja2 allows`);
+  if (length > LONGEST_RANGE) throw new TemplateLimit(`a range has ${length} members, more than the ${LONGEST_RANGE} that jinja2 allows`);
   budget.members(Number(length));
   return new Items(
     'range',
@@ -31,7 +31,7 @@ function range(given: readonly (Value | undefined)[], budget: Budget): Value {
 
 function dictOf(positional: readonly Value[], keywords: ReadonlyMap<string, Value>, budget: Budget): Dict {
   const [first, ...others] = positional;
-  if (others.length > 0) throw new TemplateError('a dict is made of one other at most');
+  if (others.length > 0) throw new TemplateError('dict takes at most one positional argument');
   const entries =
     first === undefined
       ? []
@@ -39,7 +39,7 @@ function dictOf(positional: readonly Value[], keywords: ReadonlyMap<string, Valu
         ? first.entries()
         : iterated(first, budget).map((pair): [Value, Value] => {
             const [key, value, ...more] = iterated(pair, budget);
-            if (key === undefined || value === undefined || more.length > 0) throw new TemplateError('a dict is made of pairs');
+            if (key === undefined || value === undefined || more.length > 0) throw new TemplateError('dict takes a list of pairs');
             return [key, value];
           });
   budget.members(2 * (entries.length + keywords.size));

@@ -129,7 +129,7 @@ export class Interpreter implements Runner {
     else if (target.kind === 'member') {
       const namespace = scope.get(target.of);
       if (!(namespace instanceof Namespace))
-        throw new TemplateError(`"${target.of}" is no namespace, and only those have members that are set`);
+        throw new TemplateError(`"${target.of}" is not a namespace: only a namespace has members that can be set`);
       namespace.members.set(target.name, value);
     } else {
       if (value instanceof Undefined) value.fail();
@@ -162,7 +162,7 @@ export class Interpreter implements Runner {
       return !isSame;
     });
     const cycle = new Callable('loop.cycle', ({ positional }) => {
-      if (positional.length === 0) throw new TemplateError('loop.cycle takes something to choose from');
+      if (positional.length === 0) throw new TemplateError('loop.cycle needs something to choose from');
       return positional[at % positional.length]!;
     });
     const state = new Loop(

@@ -47,7 +47,7 @@ const CLOSED_BY: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '
 /** @throws TemplateError */
 export function tokensOf(template: string): Token[] {
   if (template.length > MOST_CHARACTERS)
-    throw new TemplateError(`it has ${template.length} characters; ${MOST_CHARACTERS} are the most that is read`);
+    throw new TemplateError(`it has ${template.length} characters, more than the ${MOST_CHARACTERS} that are read`);
   return new Lexer(template.replace(/\r\n?/g, '\n').replace(/\n$/, '')).tokens();
 }
 

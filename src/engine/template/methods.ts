@@ -150,11 +150,11 @@ const find =
   (fromRight: boolean, required: boolean): Method<string> =>
   (text, given, budget) => {
     const [what, ...bounds] = bound('find', ['sub', 'start', 'end'], given);
-    const sought = textOf(what, 'what is sought');
+    const sought = textOf(what, 'what is looked for');
     const { part, from } = within(text, bounds, budget);
     budget.search(part, sought);
     const at = from > lengthOf(text) ? -1 : fromRight ? part.lastIndexOf(sought) : part.indexOf(sought);
-    if (at < 0 && required) throw new TemplateError('what is sought is not in the text');
+    if (at < 0 && required) throw new TemplateError('what is looked for is not in the text');
     return BigInt(at < 0 ? -1 : from + lengthOf(part.slice(0, at)));
   };
 
@@ -197,7 +197,7 @@ const padded =
   (text, given, budget) => {
     const [width, fill = ' '] = bound('ljust', ['width', 'fillchar'], given);
     const character = textOf(fill, 'a fill character');
-    if (lengthOf(character) !== 1) throw new TemplateError('a fill character is one character');
+    if (lengthOf(character) !== 1) throw new TemplateError('a fill character must be one character');
     return paddedTo(text, integerOf(width ?? new Undefined('a width is missing'), 'a width'), side, character, budget);
   };
 
@@ -333,7 +333,7 @@ const count: Method<readonly Value[]> = (members, given, budget) => {
 const index: Method<readonly Value[]> = (members, given, budget) => {
   const [sought = null] = bound('index', ['value'], given);
   const at = members.findIndex((member) => equal(member, sought, budget));
-  if (at < 0) throw new TemplateError('what is sought is not in the list');
+  if (at < 0) throw new TemplateError('what is looked for is not in the list');
   return BigInt(at);
 };
 const LIST_METHODS: Readonly<Record<string, Method<readonly Value[]>>> = {

@@ -70,7 +70,7 @@ const toRound: Filter = (of, given) => {
     if (places < 0) throw new NotCovered('the filter "round" of an integer to tens');
     return number;
   }
-  if (method !== 'ceil' && method !== 'floor') throw new TemplateError('the method of round is common, ceil or floor');
+  if (method !== 'ceil' && method !== 'floor') throw new TemplateError('the method of round must be common, ceil or floor');
   const scaled = Number(number) * 10 ** places;
   return (method === 'ceil' ? Math.ceil(scaled) : Math.floor(scaled)) / 10 ** places;
 };

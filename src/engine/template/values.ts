@@ -170,7 +170,7 @@ export function iterated(value: Value, budget: Budget): readonly Value[] {
     budget.members(value.size);
     return value.keys();
   }
-  throw new TemplateError(`${typeName(value)} cannot be gone through`);
+  throw new TemplateError(`${typeName(value)} cannot be iterated over`);
 }
 
 export type Numeric = bigint | number;
@@ -220,7 +220,7 @@ export function order(left: Value, right: Value, budget: Budget): number {
   if (x === null || y === null || Array.isArray(left) !== Array.isArray(right)) {
     if (left instanceof Undefined) left.fail();
     if (right instanceof Undefined) right.fail();
-    throw new TemplateError(`${typeName(left)} and ${typeName(right)} have no order`);
+    throw new TemplateError(`${typeName(left)} and ${typeName(right)} cannot be ordered`);
   }
   for (let i = 0; i < Math.min(x.length, y.length); i++)
     if (!equal(x[i]!, y[i]!, budget)) return nested(budget, () => order(x[i]!, y[i]!, budget));

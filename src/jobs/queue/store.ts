@@ -169,7 +169,7 @@ export interface StoreOptions {
 }
 
 const begunAnew = (file: string, traces: string): IsoproError =>
-  new IsoproError('JOBS_UNREADABLE', `${file} is empty or gone, and ${traces} beside it is of jobs that it held`, {
+  new IsoproError('JOBS_UNREADABLE', `${file} is empty or gone, but ${traces} next to it belongs to jobs that it held`, {
     remedy: 'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.',
   });
 

@@ -63,7 +63,7 @@ async function planCompletion(context: ServerContext, served: Served, asking: As
   if (drawn > choices && body.stream === true)
     throw unsupported('best_of', 'best_of: not beside stream, since the best are known when all have ended');
   if (body.max_tokens === 0 && body.echo !== true)
-    throw invalid('max_tokens', 'max_tokens: 0 tokens are a reply only beside echo: true, which scores the prompt');
+    throw invalid('max_tokens', 'max_tokens: 0 is allowed only with echo: true, which scores the prompt');
   if (suffix !== '' && body.echo === true) throw unsupported('echo', 'echo: not beside suffix');
   if (body.stream === true && (body.echo === true || body.prompt_logprobs !== undefined))
     throw unsupported(body.echo === true ? 'echo' : 'prompt_logprobs', 'echo and prompt_logprobs: not beside stream');

@@ -142,7 +142,7 @@ const templateVariables = z
 
 /** Becoming a grammar takes the thread that answers all others, a millisecond for some kilobytes. */
 const LARGEST_SCHEMA = 2 ** 16;
-const TOO_LARGE = `more than ${LARGEST_SCHEMA} characters of JSON Schema beside descriptions`;
+const TOO_LARGE = `more than ${LARGEST_SCHEMA} characters of JSON Schema apart from descriptions`;
 const jsonSchema = z
   .record(z.string(), z.unknown())
   .check(mostMembers(1024))

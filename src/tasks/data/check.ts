@@ -77,7 +77,7 @@ function textOf({ answer, numbers }: DataRow, kind: Check['kind']): string | nul
 function refuseLost(numbers: readonly WrittenNumber[], wrong: (what: string) => never): void {
   const lost = numbers.find(({ held }) => !held);
   if (lost !== undefined)
-    wrong(`${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a number keeps on the way to a check: write it as a text`);
+    wrong(`${placeOf(lost.path)} is ${lost.text.slice(0, 60)}, more digits than a number can pass to a check: write it as a text`);
 }
 
 /** The answers of all rows, checked. @throws IsoproError DATA_INVALID naming the row */
@@ -99,7 +99,7 @@ export function checkAnswers(file: string, check: Check, rows: readonly DataRow[
       if (readNumber(text) === null) wrong(`the answer ${shown(text)} is no number`);
       if (row.decimalCommas && /^[^,.]*[1-9]\d{0,2},\d{3}(?!\d|[,.]\d)/.test(text))
         wrong(
-          `the answer ${shown(text)} may be a thousand or a decimal in a table by semicolons: write it with a point, or without the comma`,
+          `the answer ${shown(text)} may be a thousand or a decimal in a table separated by semicolons: write it with a point or without the comma`,
         );
     }
     if (check.kind === 'regex') {

@@ -47,7 +47,7 @@ const comparedTexts = (value: Json): Json =>
 function readJson(text: string): Parsed<Told> {
   try {
     const json = readJsonText(fenced(text) ?? text);
-    if (json.twice !== null) return unreadable(`The member ${JSON.stringify(shortened(json.twice))} stands there twice.`);
+    if (json.twice !== null) return unreadable(`The member ${JSON.stringify(shortened(json.twice))} is there twice.`);
     const value = structuredClone(json.value); // of a schema, with numbers as doubles
     const { numbers } = comparable(json);
     return read({ value, compared: comparedJson(comparedTexts(withDigits({ value: json.value, numbers })), digitsOf(numbers)) });
@@ -67,7 +67,7 @@ function numberChecker({ tolerance, relative }: Check & { readonly kind: 'number
       if (said === null) return unreadable('There is no number in the reply.');
       return 'number' in said
         ? read(said.number)
-        : unreadable(`The last number in the reply, ${JSON.stringify(shortened(said.unread))}, is not read as one.`);
+        : unreadable(`The last number in the reply, ${JSON.stringify(shortened(said.unread))}, cannot be read.`);
     },
     verify: (problem, answer) => {
       const wanted = readNumber(expected(problem))!;

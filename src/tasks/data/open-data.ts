@@ -114,8 +114,5 @@ function distinct(
 export function refuseDataOptions(specifier: string, options: DataTaskOptions): void {
   const [given] = Object.keys(options);
   if (given !== undefined)
-    throw new IsoproError(
-      'INVALID_ARGUMENT',
-      `${given}: ${specifier} has a verifier of its own; this is for data, a .jsonl, .ndjson or .csv file`,
-    );
+    throw new IsoproError('INVALID_ARGUMENT', `${given}: ${specifier} has a verifier of its own; this is for data (CSV or JSON Lines)`);
 }

@@ -61,7 +61,8 @@ const messages = z
   .min(1)
   .superRefine((given, { addIssue }) => {
     for (const [at, each] of given.entries())
-      for (const member of unreadOfMessages([each])) addIssue({ code: 'custom', path: [at, member], message: 'no message has it' });
+      for (const member of unreadOfMessages([each]))
+        addIssue({ code: 'custom', path: [at, member], message: 'messages do not have this member' });
   })
   .pipe(z.array(clientMessage))
   .transform((read, { addIssue }) => {
