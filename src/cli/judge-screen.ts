@@ -92,12 +92,10 @@ function heldOutLines({ before, after, policies }: HeldOutResult, style: Termina
 
 /** What was measured on problems that nobody could know, beside what it is less than on those that everybody can. */
 function freshLines({ measured, gap, p }: NonNullable<JudgeReport['fresh']>, style: TerminalStyle): string[] {
+  const own = ['', `fresh problems solved after  ${interval(measured)}`];
+  if (gap === null) return own;
   const points = `${gap < 0 ? '−' : '+'}${figure(Math.abs(gap))} points`;
-  return [
-    '',
-    `fresh problems solved after  ${interval(measured)}`,
-    wrapped(`  gap ${points}: test minus fresh, both measured here (p ${p.toPrecision(2)}, one-sided)`, style, 2),
-  ];
+  return [...own, wrapped(`  gap ${points}: test minus fresh, both measured here (p ${p.toPrecision(2)}, one-sided)`, style, 2)];
 }
 
 function forgettingLines({ claimed, measured }: NonNullable<JudgeReport['forgetting']>, style: TerminalStyle): string[] {

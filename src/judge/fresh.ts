@@ -7,10 +7,11 @@ import { HeldOutProblems } from '../evaluation/held-out-problems.js';
 import { inTurns, type LogReader } from '../log/read.js';
 import { deriveSeed } from '../random.js';
 import type { RunStart } from '../run-folder/manifest.js';
-import { normalTail, type Summary } from '../statistics/index.js';
+import { exactGreater, weightsOf, type Summary } from '../statistics/index.js';
 import type { OpenTask, Problem } from '../tasks/task.js';
+import { invalidDoubts, type HeldOutRequest } from './held-out.js';
+import { CLAIM_P } from './refutation.js';
 import { nonceSeed } from './resample.js';
-import type { HeldOutRequest } from './held-out.js';
 
 /**
  * Step 10, on problems that nobody could know: drawn with the nonce, which the witness told when the adapter was under a signed head. Every
@@ -27,8 +28,8 @@ const DRAWS = 8;
 export interface Fresh {
   /** With the submitted adapter. */
   readonly measured: Summary;
-  /** Test accuracy less fresh accuracy, both after and measured here. */
-  readonly gap: number;
+  /** Test accuracy less fresh accuracy, both after and measured here; null where a tier of one has no verdict. */
+  readonly gap: number | null;
   /** One-sided: a gap as large by chance, were both of one kind. */
   readonly p: number;
 }
@@ -67,27 +68,24 @@ async function drawFresh({ reader, start, task, model, nonce, perTier, tested, s
   return problems;
 }
 
-/**
- * One-sided p that the mean over tiers is no greater in the first: a normal test on rates, to each of which a success and a failure are
- * added.
- */
-export function gapP(a: Pick<Summary, 'byTier'>, b: Pick<Summary, 'byTier'>, tiers: OpenTask['tiers']): number {
-  const present = tiers.filter(({ id }) => Object.hasOwn(a.byTier, id) && Object.hasOwn(b.byTier, id));
-  const slotOf = ({ id, group }: OpenTask['tiers'][number]): string => group ?? id;
-  const slots = new Set(present.map(slotOf)).size;
-  let [difference, variance] = [0, 0];
-  for (const tier of present) {
-    const weight = 1 / (slots * present.filter((other) => slotOf(other) === slotOf(tier)).length);
-    const [one, two] = [a, b].map(({ byTier }) => {
-      const { passed, n } = byTier[tier.id]!;
-      const rate = (passed + 1) / (n + 2);
-      return { rate, variance: (rate * (1 - rate)) / (n + 2) };
-    }) as [{ rate: number; variance: number }, { rate: number; variance: number }];
-    difference += weight * (one.rate - two.rate);
-    variance += weight ** 2 * (one.variance + two.variance);
-  }
-  const z = difference / Math.sqrt(variance);
-  return z >= 0 ? normalTail(z) : 1 - normalTail(-z);
+/** One-sided p of the test accuracy being as much above the fresh one. */
+export function gapP(tested: Pick<Summary, 'byTier'>, fresh: Pick<Summary, 'byTier'>, tiers: OpenTask['tiers']): number {
+  const present = tiers.filter(({ id }) => Object.hasOwn(tested.byTier, id) && Object.hasOwn(fresh.byTier, id));
+  const weights = weightsOf(present);
+  return exactGreater(present.map(({ id }, i) => ({ weight: weights[i]!, first: tested.byTier[id]!, second: fresh.byTier[id]! })));
+}
+
+/** Why the fresh problems keep the verdict from being a pass, in words: chance does not explain the gap, or too few have a verdict. */
+export function freshDoubts({ measured, gap, p }: Fresh): string[] {
+  return [
+    ...invalidDoubts('the accuracy on fresh problems', measured),
+    ...(p < CLAIM_P && gap !== null
+      ? [
+          `the submitted adapter solves ${(100 * gap).toFixed(1)} points more of the test problems than of fresh ones (p ` +
+            `${p.toPrecision(2)}): the test problems do not measure it`,
+        ]
+      : []),
+  ];
 }
 
 /** Null where the task has not a fresh problem of each tier. @throws as evaluateGreedy and the task */
@@ -108,7 +106,7 @@ export async function measureFresh(request: FreshRequest): Promise<Fresh | null>
   });
   return {
     measured: summary,
-    gap: (tested.mean ?? NaN) - (summary.mean ?? NaN),
+    gap: tested.mean === null || summary.mean === null ? null : tested.mean - summary.mean,
     p: gapP(tested, summary, task.tiers),
   };
 }

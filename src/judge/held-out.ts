@@ -35,6 +35,7 @@ import type { OpenTask } from '../tasks/task.js';
 import { onFiles } from './deliverables.js';
 import { HardFail } from './hard-fail.js';
 import { claimP, isRefuted, mostUndecided, type Differences } from './refutation.js';
+import { plural } from './trace.js';
 
 /** Step 10: held-out accuracy measured again with the shared evaluator, beside what the run claims. */
 
@@ -348,6 +349,10 @@ function refuseRefuted(when: string, comparison: Comparison, sameMachine: boolea
       fail(`${figure}s ${when}: ${ofFigure} of those that the run claims differ from those measured ${where}, ${said(better)}`);
 }
 
+/** An accuracy that too many problems have no verdict for. */
+export const invalidDoubts = (of: string, { valid, none }: Summary): string[] =>
+  valid ? [] : [`${of} is no result: ${plural(none, 'verdict')} could not be found`];
+
 /**
  * What keeps measured claims from being found again, in words: verdicts of which only one side found any, and on a machine of the run's
  * class, where each repeats, those that are others.
@@ -364,9 +369,9 @@ export function heldOutDoubts({ before, after, constrained: further }: HeldOutRe
     const { decided, undecided, unverified, passes, measured, figures = [], readings = [] } = comparison;
     const others = passes.more + passes.less + [...figures, ...readings].reduce((sum, { differing }) => sum + differing, 0);
     return [
-      ...(unverified > 0 ? [`${unverified} test verdicts ${when}: the verifier found none here in time`] : []),
-      ...(undecided > 0 ? [`${undecided} test verdicts ${when} that the run did not find`] : []),
-      ...(measured.valid ? [] : [`the accuracy ${when}: ${measured.none} verdicts could not be found, so it has no result`]),
+      ...(unverified > 0 ? [`${plural(unverified, 'test verdict')} ${when}: the verifier found none here in time`] : []),
+      ...(undecided > 0 ? [`${plural(undecided, 'test verdict')} ${when} that the run did not find`] : []),
+      ...invalidDoubts(`the accuracy ${when}`, measured),
       ...(sameMachine && others > 0
         ? [`${others} test verdicts or figures of ${decided} replies ${when} differ here, on a machine of the run's class`]
         : []),

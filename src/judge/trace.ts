@@ -19,6 +19,9 @@ export interface StepResult<T> {
   readonly status?: Exclude<StepStatus, 'hard_fail'>;
 }
 
+/** Of the details of steps. */
+export const plural = (n: number, what: string): string => `${n} ${what}${n === 1 ? '' : 's'}`;
+
 /** What the judge did, step by step; times are for the reader, no result depends on them. */
 export class JudgeTrace {
   readonly #done: TraceStep[] = [];

@@ -85,11 +85,12 @@ const correlationCells = ({ n, pearson, spearman, kendall, slope }: Correlation)
   String(n),
   signed(pearson?.value ?? null),
   signedBounds(pearson?.interval ?? null),
+  p(pearson?.p ?? null),
   signed(spearman),
   signed(kendall),
   signed(slope?.value ?? null),
 ];
-const CORRELATION_HEADS = ['n', 'Pearson', '95 %', 'Spearman', 'Kendall', 'slope'];
+const CORRELATION_HEADS = ['n', 'Pearson', '95 %', 'p', 'Spearman', 'Kendall', 'slope'];
 
 export function analysisFigures(result: AnalysisResult): AnalysisFigures {
   const notes = 'multiplicity' in result ? [result.multiplicity.note] : [];
@@ -179,19 +180,20 @@ export function analysisFigures(result: AnalysisResult): AnalysisFigures {
             heads: [
               'strategies',
               'setup',
-              ...CORRELATION_HEADS.slice(0, 3),
+              ...CORRELATION_HEADS.slice(0, 4),
               'p adjusted',
               'within problems',
-              ...CORRELATION_HEADS.slice(3),
+              ...CORRELATION_HEADS.slice(4),
             ],
             rows: result.relations.map(({ setups: [a, b], correlation, adjusted, withinProblems }) => {
-              const [n, pearson, interval, ...others] = correlationCells(correlation) as [string, string, string, ...string[]];
+              const cells = correlationCells(correlation);
               return [
                 `${scoreText(a)} ~ ${scoreText(b)}`,
                 nameOf({ ...a, config: '' }),
-                ...[n, pearson, interval, p(adjusted)],
+                ...cells.slice(0, 4),
+                p(adjusted),
                 withinProblems === null ? '–' : `${signed(withinProblems.value)} (${signedBounds(withinProblems)})`,
-                ...others,
+                ...cells.slice(4),
               ];
             }),
           },

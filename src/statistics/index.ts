@@ -1,6 +1,7 @@
 export { changeOfMean, type ChangeOfMean, type TierChange } from './change-of-mean.js';
 export { kendall, mean, pearson, sampleStandardDeviation, spearman } from './descriptive.js';
 export { FORGETTING_SET, forgettingOf, intervalOfMean, type Forgetting, type MeanPerToken, type ScoredText } from './forgetting.js';
+export { exactGreater, type TwoSamples } from './hypergeometric.js';
 export {
   clusteredWilsonInterval,
   fisherInterval,
@@ -51,6 +52,7 @@ export {
   summarise,
   SUMMARY_SEED,
   verdictsByTier,
+  weightsOf,
   type Rates,
   type Summary,
   type SummaryOptions,

@@ -2,7 +2,7 @@ import { Random } from '../random.js';
 import { intervalOfAlike, intervalOfSum, quantile, requireCounts } from './intervals.js';
 
 /** ln(n!) for whole n, as a running sum. */
-function logFactorials(n: number): Float64Array {
+export function logFactorials(n: number): Float64Array {
   const table = new Float64Array(n + 1);
   for (let i = 2; i <= n; i++) table[i] = table[i - 1]! + Math.log(i);
   return table;

@@ -1,19 +1,37 @@
 import { mean, pearson } from './descriptive.js';
+import { fisherExact } from './hypergeometric.js';
 
 /** Pairs of which every order is tried: at most 40,320. */
-export const MOST_PERMUTED = 8;
+const MOST_PERMUTED = 8;
 /** Part of a sum that rounding may change. */
 const ROUNDING = 1e-9;
 
+/** Whether a side has two values, such as right and wrong. */
+export const isTwoValued = (values: readonly number[]): boolean => new Set(values).size === 2;
+
 /**
  * Exact two-sided p of a correlation: the part of all orders of y whose correlation with x is as far from 0. It asks nothing of how the
- * values are distributed, such as right and wrong ones are. Orders that differ by equal values alone are tried once.
- * @param y as many as x, at most `MOST_PERMUTED`
- * @returns null where a side is constant
+ * values are distributed, such as right and wrong ones are. Where each side has two values the orders are counted, and it is Fisher's test;
+ * else they are tried, and those that differ by equal values alone are tried once.
+ * @param y as many as x
+ * @returns null where a side is constant, or the orders are neither few enough to be tried nor counted
  */
 export function permutationP(x: readonly number[], y: readonly number[]): number | null {
-  if (x.length > MOST_PERMUTED) throw new RangeError(`at most ${MOST_PERMUTED} pairs are permuted, got ${x.length}`);
   if (Number.isNaN(pearson(x, y))) return null;
+  if (isTwoValued(x) && isTwoValued(y)) {
+    const [marks, draws] = [x, y].map((side) => side.map((value) => value === side[0])) as [boolean[], boolean[]];
+    const count = (of: (i: number) => boolean): number => marks.filter((_, i) => of(i)).length;
+    return fisherExact(
+      count((i) => marks[i]! && draws[i]!),
+      count((i) => draws[i]!),
+      count((i) => marks[i]!),
+      x.length,
+    );
+  }
+  return x.length > MOST_PERMUTED ? null : triedP(x, y);
+}
+
+function triedP(x: readonly number[], y: readonly number[]): number {
   const [mx, my] = [mean(x), mean(y)];
   const [dx, dy] = [x.map((value) => value - mx), y.map((value) => value - my)];
   const seen = Math.abs(dx.reduce((sum, value, i) => sum + value * dy[i]!, 0));

@@ -131,18 +131,24 @@ export function verdictsByTier(outcomes: readonly Outcome[], tiers: readonly Tie
     (outcome) => outcome.kind,
   );
   const present = tiers.filter(({ id }) => kinds.has(id));
-  const members = groupBy(
-    present,
-    ({ id, group }) => group ?? id,
-    ({ id }) => id,
-  );
-  return present.map(({ id, group }) => ({
-    weight: 1 / (members.size * members.get(group ?? id)!.length),
+  const weights = weightsOf(present);
+  return present.map(({ id }, i) => ({
+    weight: weights[i]!,
     verdicts: kinds
       .get(id)!
       .map((kind) => kind[0])
       .join(''),
   }));
+}
+
+/** What each tier counts in the mean, where these are all that there are: a group counts as one. */
+export function weightsOf(tiers: readonly TierOfSummary[]): number[] {
+  const members = groupBy(
+    tiers,
+    ({ id, group }) => group ?? id,
+    ({ id }) => id,
+  );
+  return tiers.map(({ id, group }) => 1 / (members.size * members.get(group ?? id)!.length));
 }
 
 /** The mean that `summarise` gives, without the work for its interval. */

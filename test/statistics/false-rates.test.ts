@@ -5,6 +5,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { splitExamples } from '../../src/engine/validation-split.js';
 import { decideRollback, type GuardInput, type TrialInput } from '../../src/gate/index.js';
+import { gapP } from '../../src/judge/fresh.js';
 import { Random } from '../../src/random.js';
 import { Looks } from '../../src/registry/looks.js';
 import { compareEvaluations, findingOf, LEVEL } from '../../src/run-folder/comparison.js';
@@ -256,6 +257,8 @@ describe('correlations', () => {
     ['10 right and wrong ones', 10, right(0.5), right(0.5)],
     ['10, most of them right', 10, right(0.1), right(0.2)],
     ['16, most of them right', 16, right(0.1), right(0.1)],
+    ['10, one or two of them right', 10, right(0.1), right(0.15)],
+    ['12, few of one and half of the other', 12, right(0.08), right(0.5)],
     ['30, most of them right', 30, right(0.05), right(0.1)],
     ['60, most of them right', 60, right(0.03), right(0.05)],
     ['30 scores, few of them of right ones', 30, right(0.05), normal],
@@ -271,6 +274,20 @@ describe('correlations', () => {
       );
     });
     holds(found);
+  });
+
+  test.each([
+    [12, 0.9, 0.7],
+    [30, 0.8, 0.85],
+  ])('of %i right and wrong ones that are alike with a chance of %f: power of %f or more', (n, alike, least) => {
+    const found = rate(19n, (random) => {
+      const x = times(n, () => right(0.5)(random));
+      return isFound(
+        x,
+        x.map((value) => (coin(random, alike) ? value : 1 - value)),
+      );
+    });
+    hasPower(found, least);
   });
 
   /** Pairs in groups, whose members share as much as they have of their own. */
@@ -315,6 +332,42 @@ describe('correlations', () => {
     hasPower(
       rate(16n, (random) => inGroups(random, 12, 5, 0.8)),
       0.65,
+    );
+  });
+});
+
+describe('the gap between test problems and fresh ones', () => {
+  /** Problems of each of eight tiers, a group of three among them, and the chances that they are solved. */
+  function isFound(random: Random, tested: number, fresh: number, solved: readonly number[], known: number): boolean {
+    const tiers = times(8, (i) => ({ id: `T${i}`, title: '', trains: true, ...(i < 3 ? { group: 'G' } : {}) }));
+    const of = (n: number, more: number) => ({
+      byTier: Object.fromEntries(
+        tiers.map(({ id }, i) => {
+          const chance = Math.min(1, solved[i % solved.length]! + more);
+          return [id, { passed: times(n, () => coin(random, chance)).filter(Boolean).length, n }];
+        }),
+      ),
+    });
+    return gapP(of(tested, known) as never, of(fresh, 0) as never, tiers) < LEVEL;
+  }
+
+  test.each<readonly [string, number, number, readonly number[]]>([
+    ['half of them solved', 100, 25, [0.5]],
+    ['nearly all of them', 100, 25, [0.97]],
+    ['nearly all, and few fresh ones', 100, 5, [0.97, 0.9]],
+    ['all or few, by the tier', 25, 25, [1, 0.05, 0.6]],
+    ['hardly any', 100, 25, [0.02]],
+  ])('is found no more often than alpha where both are of one kind: %s', (_, tested, fresh, solved) => {
+    holds(rate(20n, (random) => isFound(random, tested, fresh, solved, 0)));
+  });
+
+  test.each([
+    [0.15, 0.9],
+    [0.1, 0.65],
+  ])('of %f that were learned by heart: power of %f or more', (known, least) => {
+    hasPower(
+      rate(21n, (random) => isFound(random, 100, 25, [0.5, 0.3], known)),
+      least,
     );
   });
 });

@@ -72,6 +72,32 @@ describe('T23: correlations', () => {
     else expect(pearson!.p).toBeCloseTo(p, 12);
   });
 
+  /** So many pairs of which both are right, one alone, and neither. */
+  const counted = (both: number, first: number, second: number, neither: number) =>
+    [
+      [both, 1, 1],
+      [first, 1, 0],
+      [second, 0, 1],
+      [neither, 0, 0],
+    ].flatMap(([n, x, y]) => Array.from({ length: n! }, () => [x!, y!] as const));
+  test.each<readonly [string, readonly (readonly [number, number])[], number]>([
+    ['one of ten against two, which coincide', counted(1, 0, 1, 8), 2 / 10],
+    ['three of twelve, all of which coincide', counted(3, 0, 0, 9), 1 / 220],
+    ['four of nine, all among the five others', counted(4, 0, 1, 4), 6 / 126],
+    ['two of twenty and two others', counted(0, 2, 2, 16), 1],
+  ])('of two values on each side p is Fisher’s, and there is no interval that says otherwise: %s', (_, pairs, p) => {
+    const [x, y] = [pairs.map(([one]) => one), pairs.map(([, other]) => other)];
+    const found = correlate(x, y);
+    expect(found.pearson).toMatchObject({ interval: null, p: expect.closeTo(p, 12) });
+    expect(found.slope).toMatchObject({ low: null, high: null, p: null });
+    // whatever the two values are called
+    const renamed = correlate(
+      x.map((value) => 0.25 - 3 * value),
+      y.map((value) => 7 + value / 3),
+    );
+    expect(renamed.pearson!.p).toBeCloseTo(p, 12);
+  });
+
   test('below six groups there is no p', () => {
     const x = Array.from({ length: 20 }, (_, i) => i);
     const y = x.map((value) => value + 5 * Math.sin(value));
@@ -221,7 +247,8 @@ describe('relations between strategies', () => {
     ];
     const found = relateEvaluations(both(x, y, 4)).relations[0]!;
     expect(found.correlation.pearson!.value).toBeGreaterThan(0.9);
-    expect(found.withinProblems!.value).toBeCloseTo(-1, 12);
+    // of four problems there is a slope, and no test of it
+    expect(found.withinProblems).toMatchObject({ value: expect.closeTo(-1, 12), low: null, high: null, p: null });
   });
 });
 

@@ -1,8 +1,17 @@
 /** How two lists of figures go together: correlations with intervals, the line with its band, who decides on it. */
 import { z } from 'zod';
 import { fisherInterval, kendall, mean, pearson, spearman } from '../../statistics/index.js';
-import { MOST_PERMUTED, permutationP } from '../../statistics/permutation.js';
-import { clusteredBand, clusteredSlope, cooksDistances, linearRegression, regressionBand, tested } from '../../statistics/regression.js';
+import { isTwoValued, permutationP } from '../../statistics/permutation.js';
+import {
+  clusteredBand,
+  clusteredSlope,
+  cooksDistances,
+  linearRegression,
+  regressionBand,
+  tested,
+  type Regression,
+  type Tested,
+} from '../../statistics/regression.js';
 import { estimateOf, estimateSchema } from './claim.js';
 import { intervalSchema } from './scored-run.js';
 
@@ -20,9 +29,12 @@ export const correlationSchema = z.strictObject({
   pearson: z
     .strictObject({
       value: inRange,
-      /** Fisher's, 95 %; none for three pairs or fewer, and of 1 or -1, where it would have no width. */
+      /** Fisher's, 95 %, of scores; none for three pairs or fewer, of 1 or -1, where it would have no width, and of two values on each side. */
       interval: intervalSchema.nullable(),
-      /** Exact, over all orders, of at most eight pairs that are independent; else Student's of six groups or more, none of 1 or -1. */
+      /**
+       * Of pairs that are independent exact, over all orders: of at most eight, or of two values on each side. Else Student's of six groups or
+       * more, none of 1 or -1.
+       */
       p: z.number().min(0).max(1).nullable(),
     })
     .nullable(),
@@ -35,6 +47,10 @@ export const correlationSchema = z.strictObject({
 export type Correlation = z.output<typeof correlationSchema>;
 
 const within = (value: number): number | null => (Number.isNaN(value) ? null : Math.min(1, Math.max(-1, value)));
+
+/** The test of a slope whose pairs are in groups; none of so few that it finds too much. */
+export const slopeOfGroups = (x: readonly number[], y: readonly number[], clusters: readonly string[], line: Regression): Tested | null =>
+  new Set(clusters).size < LEAST_GROUPS ? null : clusteredSlope(x, y, clusters, line);
 
 /**
  * @param y as many as x
@@ -51,15 +67,17 @@ export function correlate(
   const [line, r] = [linearRegression(x, y), within(pearson(x, y))];
   const [low, high] = [Math.min(...x), Math.max(...x)];
   const at = Array.from({ length: BAND }, (_, i) => low + ((high - low) * i) / (BAND - 1));
-  const isExact = r !== null && 1 - Math.abs(r) < ROUNDING;
-  const student = r === null || isExact || groups < LEAST_GROUPS ? null : tested(r, Math.sqrt((1 - r ** 2) / (groups - 2)), groups - 2);
-  const isPermuted = r !== null && !isClustered && n >= 3 && n <= MOST_PERMUTED;
-  const p = isPermuted ? permutationP(x, y) : (student?.p ?? null);
-  const bySlope = line === null ? null : isClustered ? clusteredSlope(x, y, clusters, line) : (line.tested?.slope ?? null);
-  const slopeTest = groups < LEAST_GROUPS ? null : bySlope;
+  const isLine = r !== null && 1 - Math.abs(r) < ROUNDING;
+  // of right and wrong ones that are mostly alike Student's p is a fraction of the chance that there is, of the slope as of the correlation
+  const isCounted = !isClustered && isTwoValued(x) && isTwoValued(y);
+  const student = r === null || isLine || groups < LEAST_GROUPS ? null : tested(r, Math.sqrt((1 - r ** 2) / (groups - 2)), groups - 2);
+  const exact = r === null || isClustered || n < 3 ? null : permutationP(x, y);
+  const p = exact ?? student?.p ?? null;
+  const own = groups < LEAST_GROUPS || isCounted ? null : (line?.tested?.slope ?? null);
+  const slopeTest = line !== null && isClustered ? slopeOfGroups(x, y, clusters, line) : own;
   return {
     n,
-    pearson: r === null ? null : { value: r, interval: groups > 3 && !isExact ? fisherInterval(r, groups) : null, p },
+    pearson: r === null ? null : { value: r, interval: groups > 3 && !isLine && !isCounted ? fisherInterval(r, groups) : null, p },
     spearman: r === null ? null : within(spearman(x, y)),
     kendall: r === null ? null : within(kendall(x, y)),
     slope: line === null ? null : estimateOf(line.slope, slopeTest),

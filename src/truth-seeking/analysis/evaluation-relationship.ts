@@ -1,10 +1,10 @@
 /** Whether trajectories that score well by one strategy score well by another. */
 import { z } from 'zod';
-import { clusteredSlope, linearRegression } from '../../statistics/regression.js';
+import { linearRegression } from '../../statistics/regression.js';
 import { mean } from '../../statistics/index.js';
 import { groupBy } from '../../statistics/paired.js';
 import { claimSchema, estimateOf, estimateSchema, adjusted, multiplicitySchema } from './claim.js';
-import { correlate, correlationSchema, isSkewed, outliersOf } from './correlation.js';
+import { correlate, correlationSchema, isSkewed, outliersOf, slopeOfGroups } from './correlation.js';
 import { joined, setupSchema, type ScoredRun } from './scored-run.js';
 
 const relation = z.strictObject({
@@ -51,7 +51,7 @@ function withinProblems(of: readonly Scored[], x: readonly number[], y: readonly
   const line = linearRegression(cx, cy);
   if (line === null) return null;
   const clusters = centred.map(({ group }) => group);
-  return estimateOf(line.slope, clusteredSlope(cx, cy, clusters, line));
+  return estimateOf(line.slope, slopeOfGroups(cx, cy, clusters, line));
 }
 
 /**

@@ -1,0 +1,60 @@
+import { realpathSync } from 'node:fs';
+import { sep } from 'node:path';
+import { IsoproError } from '../errors.js';
+import { FRESH_PER_TIER, MOST_FRESH } from './fresh.js';
+import type { HeldOutRequest } from './held-out.js';
+import type { TraceStep } from './trace.js';
+
+/** Accuracy that scores 1 where nothing else is asked for (the original's default). */
+export const DEFAULT_TARGET = 0.92;
+
+export interface JudgeOptions {
+  readonly folder: string;
+  /** The base model: a file, an alias or a URI; absent: the embedded one. */
+  readonly model?: string;
+  /** Public key of the run's witness; default: this machine's own. Never one from the folder. */
+  readonly keyFile?: string;
+  /** Files with signed heads that were kept elsewhere. */
+  readonly headFiles?: readonly string[];
+  /** The judge's own copy of a user's task. */
+  readonly task?: string;
+  /** The judge's own copy of its check, where the task is data and its check is a file or runs one. */
+  readonly check?: string;
+  /** Accuracy that scores 1, in (0, 1]. */
+  readonly target?: number;
+  /** Which held-out evaluations are measured again. Default both. */
+  readonly heldOut?: HeldOutRequest['which'];
+  /** Fresh problems of each tier on which the submitted adapter is measured; 0: none. Default 25. */
+  readonly fresh?: number;
+  /** Threads that judge replies at once; the report is the same with any number. */
+  readonly verifierThreads?: number;
+  readonly home?: string;
+  readonly signal?: AbortSignal;
+  readonly onStep?: (step: TraceStep) => void;
+  readonly onProgress?: HeldOutRequest['onProgress'];
+  /** Texts of what was forgotten, after the test problems. */
+  readonly onForgetting?: HeldOutRequest['onProgress'];
+  /** Fresh problems, after the test problems. */
+  readonly onFresh?: HeldOutRequest['onProgress'];
+}
+
+/** A key that came with the evidence proves nothing. @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING */
+export function refuseKeyInside(folder: string, keyFile: string | undefined): void {
+  if (keyFile === undefined) return;
+  let key: string;
+  try {
+    key = realpathSync(keyFile);
+  } catch (cause) {
+    throw new IsoproError('WITNESS_KEY_MISSING', `there is no key at ${keyFile}`, { cause });
+  }
+  if (`${key}${sep}`.startsWith(`${realpathSync(folder)}${sep}`))
+    throw new IsoproError('INVALID_ARGUMENT', 'the key lies in the run folder: take it from where its owner publishes it');
+}
+
+/** @throws IsoproError INVALID_ARGUMENT, WITNESS_KEY_MISSING */
+export function checkOptions({ folder, keyFile, target = DEFAULT_TARGET, fresh = FRESH_PER_TIER }: JudgeOptions): void {
+  if (!Number.isInteger(fresh) || fresh < 0 || fresh > MOST_FRESH)
+    throw new IsoproError('INVALID_ARGUMENT', `the judge draws 0 to ${MOST_FRESH} fresh problems of each tier, not ${fresh}`);
+  if (!(target > 0 && target <= 1)) throw new IsoproError('INVALID_ARGUMENT', 'the target accuracy lies in (0, 1]');
+  refuseKeyInside(folder, keyFile);
+}
