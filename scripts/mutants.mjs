@@ -1,8 +1,10 @@
-// mutants.mjs [--seed HEX8] [--count 100] [--skip N] [--out FILE]: changes one place of the sources at a time and runs the nearest suites,
+// mutants.mjs [--seed HEX8] [--count 100] [--skip N] [--share I/N] [--out FILE]: changes one place of the sources at a time and runs the nearest suites,
 // which should fail. Operators are in mutants/typescript.mjs and mutants/cpp.mjs, suites in mutants/nearest.mjs.
 //   --seed   8 hexadecimal digits, of which the mutants are drawn; default: those that the hash of HEAD begins with
 //   --count  of mutants that are tried; those that do not compile are drawn again
 //   --skip   passes over the first mutants of the seed
+//   --share  I/N: only every Nth mutant from the Ith, and an Nth of the count; one process a checkout, and one --out for all. Without it
+//            afterwards the results are counted together
 //   --out    where results are appended; what is there is not tried again
 // It needs some minutes a mutant, and a machine that does nothing else: tests that are held up look like killed mutants.
 import { execFileSync, spawnSync } from 'node:child_process';
@@ -20,6 +22,7 @@ function flags() {
       seed: { type: 'string' },
       count: { type: 'string', default: '100' },
       skip: { type: 'string', default: '0' },
+      share: { type: 'string', default: '1/1' },
       out: { type: 'string' },
     },
   });
@@ -27,7 +30,9 @@ function flags() {
   if (!/^[0-9a-f]{8}$/.test(seed)) throw new Error(`--seed: 8 hexadecimal digits, and not ${seed}`);
   const [count, skip] = [Number(values.count), Number(values.skip)];
   if (![count, skip].every((value) => Number.isSafeInteger(value) && value >= 0)) throw new Error('--count, --skip: whole numbers');
-  return { seed, count, skip, out: path.resolve(values.out ?? path.join(folder, `${seed}.jsonl`)) };
+  const [share, shares] = values.share.split('/').map(Number);
+  if (!Number.isSafeInteger(shares) || !(share >= 1 && share <= shares)) throw new Error(`--share: I/N, and not ${values.share}`);
+  return { seed, count: Math.ceil(count / shares), skip, share, shares, out: path.resolve(values.out ?? path.join(folder, `${seed}.jsonl`)) };
 }
 
 /** A line that was being written when the program was killed is none. */
@@ -51,7 +56,7 @@ const short = (text) => {
 const told = ({ file, line, column, operator, before, after }) =>
   `${file}:${line}:${column}  ${operator}  ${short(before)} -> ${short(after)}`;
 
-const { seed, count, skip, out } = flags();
+const { seed, count, skip, share, shares, out } = flags();
 // dist/ is what the sources give, also where a run before this one was killed: its changes are seen by their times.
 if (spawnSync(process.execPath, [path.join(root, 'scripts', 'build-ts.mjs')], { stdio: 'inherit' }).status !== 0) process.exit(1);
 const { mutantsOf } = await import('./mutants/draw.mjs');
@@ -77,7 +82,7 @@ for (const [signal, code] of [
 const counted = [];
 let at = 0;
 for (const mutant of count > 0 ? drawn : []) {
-  if (at++ < skip) continue;
+  if (at++ < skip || (at - 1) % shares !== share - 1) continue;
   let record = tried.get(at);
   if (record === undefined) {
     const begun = performance.now();
