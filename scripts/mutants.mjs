@@ -32,7 +32,14 @@ function flags() {
   if (![count, skip].every((value) => Number.isSafeInteger(value) && value >= 0)) throw new Error('--count, --skip: whole numbers');
   const [share, shares] = values.share.split('/').map(Number);
   if (!Number.isSafeInteger(shares) || !(share >= 1 && share <= shares)) throw new Error(`--share: I/N, and not ${values.share}`);
-  return { seed, count: Math.ceil(count / shares), skip, share, shares, out: path.resolve(values.out ?? path.join(folder, `${seed}.jsonl`)) };
+  return {
+    seed,
+    count: Math.ceil(count / shares),
+    skip,
+    share,
+    shares,
+    out: path.resolve(values.out ?? path.join(folder, `${seed}.jsonl`)),
+  };
 }
 
 /** A line that was being written when the program was killed is none. */

@@ -197,6 +197,36 @@ test.each([
   expect((await send(server, target, { method: 'POST', headers: { ...asAdmin, 'content-type': type }, body })).status).toBe(status);
 });
 
+const LARGE_FORMS = {
+  'a name': () => `name="${'%22'.repeat(2e7)}"`,
+  headers: () => `name="file"; filename="x"${'\r\nx: y'.repeat(1e7)}`,
+  'a type': () => `name="file"; filename="x"\r\ncontent-type: ${'y'.repeat(6e7)}`,
+  'a value': () => `name="purpose"\r\n\r\n${'y'.repeat(6e7)}`,
+  'a file without its end': () => `name="file"; filename="x"\r\n\r\n${'\r\n--c'.repeat(1e7)}`,
+  'a file that is too large': () => `name="file"; filename="x"\r\n\r\n${'y'.repeat(65 * 2 ** 20)}`,
+};
+test.each(Object.keys(LARGE_FORMS) as (keyof typeof LARGE_FORMS)[])(
+  'a form with %s of tens of megabytes is refused, and others are answered meanwhile',
+  async (what) => {
+    const part = LARGE_FORMS[what]();
+    let [slowest, isOver] = [0, false];
+    const others = (async () => {
+      while (!isOver) {
+        const begun = performance.now();
+        expect((await send(server, '/health')).status).toBe(200);
+        slowest = Math.max(slowest, performance.now() - begun);
+      }
+    })();
+    const body = `--b\r\ncontent-disposition: form-data; ${part}\r\n--b--\r\n`;
+    const headers = { ...asAdmin, 'content-type': 'multipart/form-data; boundary=b' };
+    const { status, body: said } = await send(server, '/v1/files', { method: 'POST', headers, body });
+    isOver = true;
+    await others;
+    expect([status, said.error.code]).toEqual(part.length > 65 * 2 ** 20 ? [413, 'body_too_large'] : [400, expect.any(String)]);
+    expect(slowest).toBeLessThan(2000); // six seconds where all of it is read at once
+  },
+);
+
 describe('what is not there is refused by its name', () => {
   const rl = (grader: object, more: object = {}): object => ({
     method: { type: 'reinforcement', reinforcement: { grader, hyperparameters: more } },

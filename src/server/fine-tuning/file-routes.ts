@@ -1,5 +1,6 @@
 /** Files as OpenAI has them: what a key sends for its own jobs, and the figures of those. */
-import type { FastifyInstance } from 'fastify';
+import multipart from '@fastify/multipart';
+import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { createReadStream } from 'node:fs';
 import { z } from 'zod';
@@ -11,9 +12,11 @@ import { pageOf, pageQuery } from './pages.js';
 import { resultsOf } from './results.js';
 
 const TRAIN = { config: { scope: 'train' } } as const;
+const PURPOSE = 'fine-tune';
 const LARGEST = 64 * 2 ** 20;
-/** A form has a file, a purpose and a few more; each part costs more than its bytes to read. */
-const MOST_PARTS = 16;
+const LONGEST_FILE_NAME = 255;
+/** A form has a file and a purpose. */
+const LIMITS = { files: 1, fileSize: LARGEST, fields: 8, parts: 8, fieldSize: 1000, fieldNameSize: 100, headerPairs: 32 };
 
 export const noFile = (id: string): RequestFailure =>
   new RequestFailure(404, 'not_found_error', `there is no file ${JSON.stringify(id.slice(0, 100))}`, { code: 'file_not_found' });
@@ -34,19 +37,40 @@ const fileObject = ({ id, bytes, createdAt, filename, purpose }: Omit<Upload, 'o
 const params = z.object({ id: z.string().max(100) });
 const listQuery = pageQuery.extend({ purpose: z.string().max(100).optional(), order: z.enum(['asc', 'desc']).default('desc') });
 
-/** The parts of a form. @throws RequestFailure 400 */
-async function readForm(contentType: string, body: Buffer): Promise<FormData> {
-  const boundary = /boundary=(?:"([^"]{1,70})"|([^\s;]{1,70}))/i.exec(contentType);
-  const mark = `--${boundary?.[1] ?? boundary?.[2] ?? ''}`;
-  let parts = 0;
-  for (let at = body.indexOf(mark); at >= 0 && parts <= MOST_PARTS; at = body.indexOf(mark, at + mark.length)) parts++;
-  if (boundary === null || parts > MOST_PARTS)
-    throw invalid('', `the form has no boundary, or more than ${MOST_PARTS} parts`, 'invalid_form');
+interface Form {
+  readonly filename: string;
+  readonly bytes: Buffer;
+}
+
+/**
+ * What a form sends, read as it comes, to its end also where something of it is refused: whoever still sends does not read the answer.
+ * @throws RequestFailure 400, 413
+ */
+async function readForm(request: FastifyRequest): Promise<Form> {
+  let [form, purpose, refusal]: [Form | undefined, unknown, RequestFailure | undefined] = [undefined, undefined, undefined];
   try {
-    return await new Response(new Uint8Array(body), { headers: { 'content-type': contentType } }).formData();
-  } catch {
-    throw invalid('', 'the body is no multipart/form-data', 'invalid_form');
+    for await (const part of request.parts()) {
+      const { fieldname } = part;
+      if (fieldname === 'file' && part.type === 'file')
+        form = { filename: (part.filename ?? '').slice(0, LONGEST_FILE_NAME), bytes: await part.toBuffer() };
+      else if (part.type === 'file') part.file.resume();
+      else if (fieldname === 'purpose') purpose = part.value;
+      if (fieldname !== 'file' && fieldname !== 'purpose') refusal ??= unsupported(fieldname, `${fieldname} is not taken here`);
+    }
+  } catch (error) {
+    if (refusal !== undefined) throw refusal;
+    const { code, message } = error as Partial<FastifyError>;
+    if (code === 'FST_REQ_FILE_TOO_LARGE')
+      throw new RequestFailure(413, 'invalid_request_error', `file: has more than ${LARGEST} bytes`, {
+        param: 'file',
+        code: 'body_too_large',
+      });
+    throw invalid('', `the form cannot be read: ${message}`, 'invalid_form');
   }
+  if (refusal !== undefined) throw refusal;
+  if (form === undefined) throw invalid('file', 'file: send a part with a file name');
+  if (purpose !== PURPOSE) throw unsupported('purpose', `purpose: only ${PURPOSE} is possible here`);
+  return form;
 }
 
 export function addFileRoutes(instance: FastifyInstance, opened: () => JobQueue): void {
@@ -54,17 +78,11 @@ export function addFileRoutes(instance: FastifyInstance, opened: () => JobQueue)
 
   // Its own room: no other path takes a form.
   void app.register(async (room) => {
-    room.addContentTypeParser('multipart/form-data', { parseAs: 'buffer', bodyLimit: LARGEST }, (_, body, done) => done(null, body));
-    room.post('/v1/files', { ...TRAIN, bodyLimit: LARGEST }, async ({ body, headers, caller }) => {
-      const contentType = headers['content-type'] ?? '';
-      if (!Buffer.isBuffer(body)) throw invalid('', 'send a file as multipart/form-data', 'invalid_form');
-      const form = await readForm(contentType, body);
-      for (const name of form.keys()) if (name !== 'file' && name !== 'purpose') throw unsupported(name, `${name} is not taken here`);
-      const [file, purpose] = [form.get('file'), form.get('purpose')];
-      if (file === null || typeof file === 'string') throw invalid('file', 'file: a part with a file name is wanted');
-      if (purpose !== 'fine-tune') throw unsupported('purpose', 'purpose: files are for fine-tune here');
-      const bytes = new Uint8Array(await file.arrayBuffer());
-      return fileObject(await opened().uploads.add(caller.name, { filename: file.name.slice(0, 255), purpose, bytes }));
+    await room.register(multipart, { limits: LIMITS });
+    room.post('/v1/files', TRAIN, async (request) => {
+      if (!request.isMultipart()) throw invalid('', 'send a file as multipart/form-data', 'invalid_form');
+      const { filename, bytes } = await readForm(request);
+      return fileObject(await opened().uploads.add(request.caller.name, { filename, purpose: PURPOSE, bytes }));
     });
   });
 
