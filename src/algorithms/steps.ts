@@ -10,6 +10,10 @@ export const chunks = <T>(items: readonly T[], size: number): T[][] =>
 /** Shuffled passes over an iteration's samples, at most. */
 const PASSES = 4;
 
+/** Of so many samples; `steps` where they are enough for as many. */
+export const mostSteps = (samples: number, steps: number, batchSize: number): number =>
+  Math.min(steps, Math.ceil((PASSES * samples) / batchSize));
+
 /**
  * As many steps of samples as are asked for, in so many passes over them as that takes, at most four. Problems are shuffled in each, and
  * the samples of one stay together, so that a step evaluates their prompt once.
@@ -19,7 +23,7 @@ export function shuffledBatches(samples: readonly KeyedRollout[], steps: number,
   const siblings = (of: KeyedRollout['problem']) => samples.filter(({ problem }) => problem === of);
   const order: KeyedRollout[] = [];
   for (let pass = 0; pass < PASSES && order.length < steps * batchSize; pass++) order.push(...random.shuffle(problems).flatMap(siblings));
-  return chunks(order, batchSize).slice(0, steps);
+  return chunks(order, batchSize).slice(0, mostSteps(samples.length, steps, batchSize));
 }
 
 interface Prepared {

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { algorithmOf } from '../algorithms/index.js';
 import { ReplayBuffer } from '../algorithms/replay-buffer.js';
+import { mostSteps } from '../algorithms/steps.js';
 import { inTurns, type LogReader, type LogRecord } from '../log/read.js';
 import { deriveSeed } from '../random.js';
 import { adapterState, gate, sessionEnd, type Submission } from '../run-folder/course-records.js';
@@ -238,11 +239,8 @@ function stepsOf(iteration: number, batchSize: number, trainedOn: number, buffer
         : buffer.drawBalanced({ runSeed, iteration, wanted: stepsPerIteration * batchSize, newShare, accumulate });
     return Math.ceil(traces.length / batchSize);
   }
-  return Math.min(stepsPerIteration, Math.ceil((PASSES * trainedOn) / batchSize));
+  return mostSteps(trainedOn, stepsPerIteration, batchSize);
 }
-
-/** Over an iteration's samples, at most (src/algorithms/steps.ts). */
-const PASSES = 4;
 
 /** The rollouts of an iteration, as the log has them. */
 export interface IterationRollouts {

@@ -289,55 +289,6 @@ TEST(entropy_and_log_probabilities) {
   }
 }
 
-TEST(statistics_against_explicit_matrices) {
-  Shape shape;
-  Trainer trainer(randomModel("llama", shape, 1), allTargets(shape));
-  randomiseB(trainer, 2);
-  const auto batch = randomBatch(shape, 3);
-  const Lora& lora = trainer.lora("blk.1.attn_v");
-  const auto product = [&] {
-    Values w(static_cast<std::size_t>(lora.a.columns * lora.b.columns));
-    for (std::int64_t o = 0; o < lora.b.columns; ++o) {
-      for (std::int64_t i = 0; i < lora.a.columns; ++i) {
-        for (std::int64_t j = 0; j < lora.rank(); ++j) {
-          w[static_cast<std::size_t>(o * lora.a.columns + i)] +=
-              static_cast<double>(lora.b.value[static_cast<std::size_t>(j * lora.b.columns + o)]) *
-              static_cast<double>(lora.a.value[static_cast<std::size_t>(j * lora.a.columns + i)]);
-        }
-      }
-    }
-    return w;
-  };
-  const Values before = product();
-  const StepStatistics s = trainer.step(batch, {}, kNever);
-  const Values after = product();
-  double changed = 0;
-  for (std::size_t i = 0; i < before.size(); ++i) changed += (after[i] - before[i]) * (after[i] - before[i]);
-  const auto found = std::find_if(s.modules.begin(), s.modules.end(), [](const ModuleStatistics& m) { return m.module == "blk.1.attn_v"; });
-  CHECK(found != s.modules.end());
-  CHECK_NEAR(found->updateRatio / (static_cast<double>(lora.scale) * std::sqrt(changed) / lora.baseNorm), 1, 1e-6);
-  CHECK(found->rankUse > 1.0 / static_cast<double>(lora.rank()) && found->rankUse <= 1 + 1e-12);
-  double squared = 0;
-  for (const Parameter* p : trainer.parameters()) squared += squaredNorm(p->gradient);
-  CHECK_NEAR(s.gradNorm, std::sqrt(squared), 1e-12);
-
-  // A direction whose B is zero contributes nothing; equal orthogonal directions use the whole rank.
-  Lora& edited = trainer.lora("blk.0.ffn_up");
-  std::fill(edited.b.value.begin(), edited.b.value.begin() + edited.b.columns, 0.0f);
-  const StepStatistics again = trainer.differentiate(batch, {}, kNever);
-  for (const ModuleStatistics& m : again.modules) {
-    if (m.module == "blk.0.ffn_up") CHECK_NEAR(m.dormantFraction, 1.0 / static_cast<double>(edited.rank()), 1e-12);
-  }
-  std::fill(edited.a.value.begin(), edited.a.value.end(), 0.0f);
-  std::fill(edited.b.value.begin(), edited.b.value.end(), 0.0f);
-  CHECK(rankUse(edited.a, edited.b) == 0);
-  for (std::int64_t j = 0; j < edited.rank(); ++j) {
-    edited.a.value[static_cast<std::size_t>(j * edited.a.columns + j)] = 2;
-    edited.b.value[static_cast<std::size_t>(j * edited.b.columns + 3 * j)] = 3;
-  }
-  CHECK_NEAR(rankUse(edited.a, edited.b), 1, 1e-9);
-}
-
 TEST(adamw_by_hand_and_clipping) {
   OptimiserOptions o;
   o.weightDecay = 0.1f;
