@@ -69,7 +69,7 @@ test('what a template uses and is not supported is listed, whether a question re
   const { chat, cautions } = of({ ...END, 'tokenizer.chat_template': chatTemplate });
   expect(chat.problem).toContain('the method "encode"');
   expect(cautions).toContainEqual(
-    'messages: the chat template uses the filter "groupby", the test "escaped", the statement "include", the method "encode": ' +
-      'a prompt that reaches what is not supported is refused',
+    'messages: the chat template uses the filter "groupby", the test "escaped", the statement "include", the method "encode", ' +
+      'and a prompt that reaches what is not supported is refused',
   );
 });
