@@ -67,7 +67,7 @@ export function realMainTable({ summary, files }, { percent, pValue }) {
   ]);
   return [
     `SmolLM2-135M-Instruct (${quantisationsOf(files)}), per cent of the frozen test problems, greedy, before → after, range over seeds; ` +
-      `p: exact paired test of the mean, greatest. Runs with ${flagsOf(files)}.`,
+      `p: exact paired test, greatest. Runs with ${flagsOf(files)}.`,
     table(['', 'seeds', 'solved', 'p', 'any form', 'form given', '3 examples', 'best of 8'], rows),
   ].join('\n\n');
 }

@@ -85,7 +85,7 @@ export const judgeCommand = defineCommand({
       .option('fresh', {
         type: 'number',
         default: FRESH_PER_TIER,
-        describe: `fresh problems of each tier that the accuracy score is measured on, drawn with the final head's nonce; 0 to ${MOST_FRESH}`,
+        describe: `fresh problems of each tier for the accuracy score, drawn with the final head's nonce; 0 to ${MOST_FRESH}`,
       })
       .option('verifier-threads', verifierThreadsOption)
       .option('registry', { ...registryOption, describe: 'of what `truth guards` made: registry of its gate' })

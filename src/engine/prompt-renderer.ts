@@ -3,8 +3,8 @@
  *
  * The template is the model file's own; ChatML where the file has none. Text inside a message never becomes a control token: a marker is
  * put inside every control-token text that a message contains, so that after rendering only the template's own control tokens are
- * recognised; then the marker is taken out again (`control-tokens.ts`). The plain text between two control tokens is tokenised in one piece,
- * as it is when a whole prompt is tokenised at once.
+ * recognised; then the marker is taken out again (`control-tokens.ts`). The plain text between two control tokens is tokenised in one
+ * piece, as it is when a whole prompt is tokenised at once.
  */
 import { createHash } from 'node:crypto';
 import { canonicalJson } from '../canonical-json.js';

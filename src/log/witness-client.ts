@@ -88,7 +88,8 @@ function unavailable(address: string, stranger: boolean): IsoproError {
   if (!stranger) return new IsoproError('WITNESS_UNAVAILABLE', `no witness answers at ${address}`);
   return new IsoproError('WITNESS_UNAVAILABLE', `another process listens at ${address}: it does not hold the key of this home`, {
     remedy:
-      'Find out which process listens there and end it: only your own witness may listen there. Then run the same command again: it resumes.',
+      'Find out which process listens there and end it: only your own witness may listen there. ' +
+      'Then run the same command again: it resumes.',
   });
 }
 
@@ -206,6 +207,7 @@ export class WitnessClient implements LogSigner {
   #receive(chunk: string): void {
     this.#received += chunk;
     if (this.#received.length > LARGEST_TEXT) return this.#lose(); // no answer, by whomever
+    if (!chunk.includes('\n')) return; // a long line is looked through once
     for (let end = this.#received.indexOf('\n'); end >= 0; end = this.#received.indexOf('\n')) {
       const line = this.#received.slice(0, end);
       this.#received = this.#received.slice(end + 1);

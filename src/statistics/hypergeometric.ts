@@ -49,8 +49,8 @@ export interface TwoSamples {
 const PARTS = 8192;
 
 /**
- * One-sided p of the first sample's mean over tiers being as much above the second's, where the problems of each tier are of one kind: which
- * of those that passed are the first sample's is then a draw. A tier without a problem on one side says nothing.
+ * One-sided p of the first sample's mean over tiers being as much above the second's, where the problems of each tier are of one kind:
+ * which of those that passed are the first sample's is then a draw. A tier without a problem on one side says nothing.
  */
 export function exactGreater(tiers: readonly TwoSamples[]): number {
   const both = tiers.filter(({ first, second }) => first.n > 0 && second.n > 0);

@@ -75,7 +75,8 @@ describe('what jinja2 3.1.6 renders beside the table', () => {
       'FalseFalse '.repeat(3),
     ],
     [
-      '{% set constructor = 1 %}{% set toString = 2 %}{% set valueOf, __proto__ = 3, 4 %}{{ constructor }}{{ toString }}{{ valueOf }}{{ __proto__ }}',
+      '{% set constructor = 1 %}{% set toString = 2 %}{% set valueOf, __proto__ = 3, 4 %}' +
+        '{{ constructor }}{{ toString }}{{ valueOf }}{{ __proto__ }}',
       '1234',
     ],
     ['{% macro constructor(valueOf) %}{{ valueOf }}{% endmacro %}{{ constructor(valueOf=5) }}{{ hasOwnProperty is defined }}', '5False'],
@@ -86,13 +87,15 @@ describe('what jinja2 3.1.6 renders beside the table', () => {
       '  1.2|0|2|2.67|-0.2 10000000000000000000000.00 -0.000000',
     ],
     [
-      '{{ 4.5 | round }} {{ 0.375 | round(2) }} {{ -0.125 | round(2) }} {{ 1250.0 | round(-2) }} {{ 1e22 | round(2) }} {{ 2.5e-7 | round(6) }}',
+      '{{ 4.5 | round }} {{ 0.375 | round(2) }} {{ -0.125 | round(2) }} {{ 1250.0 | round(-2) }} {{ 1e22 | round(2) }} ' +
+        '{{ 2.5e-7 | round(6) }}',
       '4.0 0.38 -0.12 1200.0 1e+22 0.0',
     ],
     ["{{ '\\ufeff5' | int }} {{ '\\x1f5' | int }} {{ '\\u20035\\n' | int }} {{ '\\x852.5' | float }}", '0 0 5 2.5'],
     ["{{ 1 if 'nan' | float else 2 }}", '1'],
     [
-      "{{ '\u00aab \u2177a'.title() }} {{ '\u00aa'.islower() }} {{ '\u24b6'.isupper() }} {{ '\u2177' is lower }} {{ '\u0391\u03a3'.capitalize() }}",
+      "{{ '\u00aab \u2177a'.title() }} {{ '\u00aa'.islower() }} {{ '\u24b6'.isupper() }} {{ '\u2177' is lower }} " +
+        "{{ '\u0391\u03a3'.capitalize() }}",
       '\u00aab \u2167a True True True \u0391\u03c2',
     ],
     ["{{ '\u1369'.isdigit() }} {{ '\u2780'.isdigit() }} {{ '\u00bd'.isdigit() }}", 'True True False'],

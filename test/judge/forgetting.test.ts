@@ -406,8 +406,8 @@ describe('a run', () => {
       await expect(checkForgetting(model, lied, moved, true, {})).rejects.toThrow(
         /nats a token from those measured on a machine of its class/,
       );
-      // on another class of machine a little may be rounding, and no more than that; measured by the model that the judge loads, whose cache
-      // holds other bits than this file's
+      // on another class of machine a little may be rounding, and no more than that; measured by the model that the judge loads, whose
+      // cache holds other bits than this file's
       const { threads, contextTokens, matmul } = start.evaluation;
       await using judges = await loadModel(file('letters.gguf'), { threads, fixedThreads: true, contextTokens, matmul: matmul ?? 'ggml' });
       using own = await judges.loadAdapter(result.adapter.file);

@@ -1,6 +1,6 @@
 // What a step says of itself (training/statistics.h), against plain sums and matrices with known singular values.
-#include "gradient_check.h"
 #include "training/statistics.h"
+#include "gradient_check.h"
 
 using namespace isopro;
 using namespace isopro::testing;
@@ -126,7 +126,8 @@ TEST(norms_and_updates_of_any_number_of_columns) {
 // B A = U^T S Q with orthonormal rows of U and Q, however the directions are mixed: A = M S Q, B = M^-T U.
 TEST(rank_use_of_known_singular_values) {
   Random random(12);
-  for (const Values& singular : {Values{1}, Values{5, 1}, Values{4, 3, 2, 1}, Values{3, 3, 3}, Values{2, 0.5, 0}, Values{9, 1, 0.1, 4, 2}}) {
+  for (const Values& singular :
+       {Values{1}, Values{5, 1}, Values{4, 3, 2, 1}, Values{3, 3, 3}, Values{2, 0.5, 0}, Values{9, 1, 0.1, 4, 2}}) {
     const auto rank = static_cast<std::int64_t>(singular.size());
     const Parameter u = orthonormal(random, rank, 19), q = orthonormal(random, rank, 14);
     Parameter a("a", rank, 14), b("b", rank, 19);

@@ -99,7 +99,8 @@ export function checkAnswers(file: string, check: Check, rows: readonly DataRow[
       if (readNumber(text) === null) wrong(`the answer ${shown(text)} is no number`);
       if (row.decimalCommas && /^[^,.]*[1-9]\d{0,2},\d{3}(?!\d|[,.]\d)/.test(text))
         wrong(
-          `the answer ${shown(text)} may be a thousand or a decimal in a table separated by semicolons: write it with a point or without the comma`,
+          `the answer ${shown(text)} may be a thousand or a decimal in a table separated by semicolons: ` +
+            'write it with a point or without the comma',
         );
     }
     if (check.kind === 'regex') {

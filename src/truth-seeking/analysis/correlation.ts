@@ -29,11 +29,11 @@ export const correlationSchema = z.strictObject({
   pearson: z
     .strictObject({
       value: inRange,
-      /** Fisher's, 95 %, of scores; none for three pairs or fewer, of 1 or -1, where it would have no width, and of two values on each side. */
+      /** Fisher's, 95 %, of scores; none for three pairs or fewer, of 1 or -1 (it would have no width), and of two values on each side. */
       interval: intervalSchema.nullable(),
       /**
-       * Of pairs that are independent exact, over all orders: of at most eight, or of two values on each side. Else Student's of six groups or
-       * more, none of 1 or -1.
+       * Of pairs that are independent exact, over all orders: of at most eight, or of two values on each side. Else Student's of six groups
+       * or more, none of 1 or -1.
        */
       p: z.number().min(0).max(1).nullable(),
     })
