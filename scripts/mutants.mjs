@@ -1,5 +1,5 @@
-// mutants.mjs [--seed HEX8] [--count 100] [--skip N] [--share I/N] [--out FILE]: changes one place of the sources at a time and runs the nearest suites,
-// which should fail. Operators are in mutants/typescript.mjs and mutants/cpp.mjs, suites in mutants/nearest.mjs.
+// mutants.mjs [--seed HEX8] [--count 100] [--skip N] [--share I/N] [--out FILE]: changes one place of the sources at a time and runs the
+// nearest suites, which should fail. Operators are in mutants/typescript.mjs and mutants/cpp.mjs, suites in mutants/nearest.mjs.
 //   --seed   8 hexadecimal digits, of which the mutants are drawn; default: those that the hash of HEAD begins with
 //   --count  of mutants that are tried; those that do not compile are drawn again
 //   --skip   passes over the first mutants of the seed
