@@ -1128,7 +1128,7 @@ describe('held-out accuracy (cases 137 to 139 in their new form)', () => {
       // on a machine of its class every verdict repeats
       expect(some).toMatchObject({
         verdict: 'not_verified',
-        notVerified: [expect.stringMatching(/^3 test verdicts or figures of 20 replies after are others here/)],
+        notVerified: [expect.stringMatching(/^3 test verdicts or figures of 20 replies after differ here/)],
         heldOut: { after: { differing: 3, claimed: { mean: 0.85 }, measured: { mean: 1 } } },
         scores: { accuracy_score: 1 },
       });

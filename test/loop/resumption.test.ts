@@ -255,7 +255,10 @@ describe('checkpoints', () => {
     expect(logged).toEqual(derived);
     expect(payloadsOf<Measurement>(logRecords(file('few')), 'iteration').map(({ objective }) => objective?.value)).toEqual(derived);
     const judged = { folder: file('few killed'), home: file('few.home'), model: file('letters.gguf'), task: file('letters.mjs') };
-    expect((await judgeRun({ ...judged, heldOut: 'none' })).verdict).toBe('pass');
+    expect(await judgeRun({ ...judged, heldOut: 'none' })).toMatchObject({
+      verdict: 'not_verified', // nothing else keeps it from being a pass
+      notVerified: ['test problems were not answered again'],
+    });
   }, 120_000);
 
   test('an exported adapter that was exchanged is not the one that the run ends with', async () => {
