@@ -1,7 +1,8 @@
 /** adapter_config.json of PEFT's LoRA: what each member means here, and which values make an adapter that is no plain one. */
 import { readFile, stat } from 'node:fs/promises';
 import { z } from 'zod';
-import { dictionaryOf, valueOf, type Dictionary } from '../dictionary.js';
+import { valueOf, type Dictionary } from '../dictionary.js';
+import { dictionaryOf } from '../dictionary-form.js';
 import { IsoproError } from '../errors.js';
 import { requireFile, unreadable } from '../files.js';
 

@@ -3,7 +3,8 @@
  * the log is the order in which things happened; docs/run-folder.md says what must come before what.
  */
 import { z } from 'zod';
-import { dictionary, dictionaryOf } from '../dictionary.js';
+import { dictionary } from '../dictionary.js';
+import { dictionaryOf } from '../dictionary-form.js';
 import { LORA_MODULE } from '../trainees/lora/structure.js';
 import { iteration, number, recordOf, sha256 } from './record.js';
 import type { NewRunRecord } from './streams.js';

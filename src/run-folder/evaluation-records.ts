@@ -1,6 +1,7 @@
 /** The evaluations stream: verdicts on the held-out sets, what programs without a model reach, what an iteration cost. */
 import { z } from 'zod';
-import { dictionary, dictionaryOf, valueOf, type Dictionary } from '../dictionary.js';
+import { dictionary, valueOf, type Dictionary } from '../dictionary.js';
+import { dictionaryOf } from '../dictionary-form.js';
 import { figuresGiven, figuresOf, type Figures, type Outcome } from '../statistics/index.js';
 import { figures, FIGURES_FIT, fit } from './figure-members.js';
 import { iteration, number, recordOf, sha256 } from './record.js';

@@ -1,6 +1,6 @@
 /** The rollouts stream: what was asked, what the model said, its verdict, and what became of it in training. */
 import { z } from 'zod';
-import { dictionaryOf } from '../dictionary.js';
+import { dictionaryOf } from '../dictionary-form.js';
 import { figureMembers } from './figure-members.js';
 import { iteration, number, readRecord, recordOf } from './record.js';
 import type { LogRecord } from '../log/read.js';

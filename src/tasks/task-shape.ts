@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { dictionaryOf } from '../dictionary.js';
+import { dictionaryOf } from '../dictionary-form.js';
 import { FINISH_REASONS, type Tier } from './task.js';
 
 /** What a user's task must have and return; the types of `task.ts` as they are checked at run time. */

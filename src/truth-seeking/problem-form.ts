@@ -1,7 +1,7 @@
 /** What a problem holds beside its kind and id, as records of a run and files of a domain have it. */
 import { z } from 'zod';
 import type { Json } from '../canonical-json.js';
-import { dictionaryOf } from '../dictionary.js';
+import { dictionaryOf } from '../dictionary-form.js';
 
 /** Both are read from JSON, so that a value of it is JSON where it is there. */
 const about = dictionaryOf(z.custom<Json>((value) => value !== undefined)).optional();

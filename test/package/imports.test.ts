@@ -84,3 +84,19 @@ test('no file reaches itself by its imports', () => {
   for (const file of FILES) walk(file, []);
   expect(cycles).toEqual([]);
 });
+
+test('what says why a command failed needs no package of many files, which a limit of open files would keep from being read', () => {
+  const packages = new Map<string, string>();
+  const seen = new Set<string>();
+  const walk = (file: string): void => {
+    if (seen.has(file)) return;
+    seen.add(file);
+    const text = withoutComments(readFileSync(path.join('src', file), 'utf8')).replace(/^(?:import|export) type [^]*?;$/gm, '');
+    for (const [, target] of text.matchAll(/\b(?:from|import)\s*'([^']*)'/g))
+      if (target!.startsWith('.')) walk(path.posix.join(path.posix.dirname(file), target!).replace(/\.js$/, '.ts'));
+      else if (!target!.startsWith('node:')) packages.set(target!, file);
+  };
+  walk('cli/main.ts');
+  expect(seen.size).toBeGreaterThan(5);
+  expect([...packages]).toEqual([['canonicalize', 'canonical-json.ts']]); // one file
+});

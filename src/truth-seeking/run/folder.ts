@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { canonicalJson, type Json } from '../../canonical-json.js';
-import { dictionaryOf } from '../../dictionary.js';
+import { dictionaryOf } from '../../dictionary-form.js';
 import { durable } from '../../durable.js';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';

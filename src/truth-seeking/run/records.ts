@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import type { Json } from '../../canonical-json.js';
-import { dictionaryOf } from '../../dictionary.js';
+import { dictionaryOf } from '../../dictionary-form.js';
 import { IsoproError } from '../../errors.js';
 import type { NewRecord } from '../../log/event-log.js';
 import type { LogPayload } from '../../log/payload.js';
