@@ -3,6 +3,7 @@
  * tools and what they gave, in OpenAI's forms. What comes of it are messages as templates know them.
  */
 import { z } from 'zod';
+import { tooMuch } from '../json-shape.js';
 import { maybe, members } from '../members.js';
 import { bounded } from './bounded-list.js';
 import type { ChatMessage } from './prompt-renderer.js';
@@ -55,8 +56,13 @@ export const toldContent = z.union([z.string(), parts(members)]).transform(textO
 export const saidContent = z.union([z.string(), z.array(saidPart).max(MOST_PARTS)]).transform(textOf);
 
 export const functionName = z.string().regex(/^[\w-]{1,64}$/, 'expected 1 to 64 letters, digits, _ and -');
+/** As a text of JSON, whether it is one or not: a small model writes what it likes. */
+export const argumentsText = z.string().check(({ value, issues }) => {
+  const wrong = tooMuch(value);
+  if (wrong !== null) issues.push({ code: 'custom', message: wrong, input: value });
+});
 /** As a text of JSON, or as the object itself. */
-const callArguments = z.union([z.string(), z.looseObject({})]).transform((given, { addIssue }) => {
+const callArguments = z.union([argumentsText, z.looseObject({})]).transform((given, { addIssue }) => {
   if (typeof given === 'string') return given;
   try {
     return JSON.stringify(given);

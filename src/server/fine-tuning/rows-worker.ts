@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { writeFileAtomically } from '../../engine/atomic-file.js';
 import { IsoproError } from '../../errors.js';
 import { parseLine, readLines } from '../../files.js';
-import { tooMuch } from '../json-body.js';
+import { tooMuch } from '../../json-shape.js';
 import { inForm } from './row-forms.js';
 import type { RowsAnswer, RowsTask } from './rows.js';
 

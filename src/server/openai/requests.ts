@@ -7,7 +7,7 @@ import type { Json } from '../../canonical-json.js';
 import { lengthOfRules } from '../../engine/json-keywords.js';
 import { single, singleOrZero } from '../../engine/single-precision.js';
 import { mostMembers } from '../first-issue.js';
-import { clientMessage, functionName, saidContent, toldContent } from '../../engine/messages.js';
+import { argumentsText, clientMessage, functionName, saidContent, toldContent } from '../../engine/messages.js';
 import { maybe, members } from '../../members.js';
 
 /** As OpenAI has it. A template takes the thread that answers all others, a millisecond for some twenty of them. */
@@ -274,7 +274,7 @@ const responseItem = z.discriminatedUnion('type', [
     }),
     z.object({ type: isMessage, role: z.literal('assistant'), content: saidContent }),
   ]),
-  z.object({ type: z.literal('function_call'), call_id: z.string(), name: functionName, arguments: z.string() }),
+  z.object({ type: z.literal('function_call'), call_id: z.string(), name: functionName, arguments: argumentsText }),
   members({ type: z.literal('function_call_output'), call_id: z.string(), output: toldContent, ...itemFields }),
   z.object({ type: z.literal('reasoning') }),
   reference({ type: z.literal('item_reference') }),
