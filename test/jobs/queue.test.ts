@@ -11,7 +11,7 @@ import Database from 'better-sqlite3';
 import { hasEndedAs, type Job, type JobEvent } from '../../src/jobs/queue/job.js';
 import { JobProcess } from '../../src/jobs/queue/job-process.js';
 import { JobQueue, type JobQueueOptions } from '../../src/jobs/queue/queue.js';
-import { JobStore } from '../../src/jobs/queue/store.js';
+import { JobStore, MARK } from '../../src/jobs/queue/store.js';
 import { Uploads } from '../../src/jobs/queue/uploads.js';
 import { MAIN } from '../cli/run-cli.js';
 
@@ -199,13 +199,15 @@ test.each([
   ['of no bytes', (file: string) => writeFileSync(file, '')],
   ['that of another queue, which held nothing', (file: string) => rmSync(file)],
 ])('a file that is %s, beside what its jobs have left, is no new queue', async (what, damage) => {
-  for (const trace of ['a folder of a job', 'a file of a caller']) {
+  for (const trace of ['a job that had no time to begin', 'a folder of a job of an earlier version', 'a file of a caller']) {
     const runs = newFolder();
     const queue = queueOf(runs);
     const file = path.join(queue.folder, 'jobs.sqlite');
-    if (trace === 'a folder of a job') await ended(queue, (await add(queue, 'answer')).id);
+    if (trace.startsWith('a job')) await add(queue, 'answer');
+    else if (trace.startsWith('a folder')) await ended(queue, (await add(queue, 'answer')).id);
     else await queue.uploads.add('ann', { filename: 'rows.jsonl', purpose: 'fine-tune', bytes: Buffer.from('{}') });
     await queue.close();
+    if (trace.startsWith('a folder')) rmSync(path.join(queue.folder, MARK));
     for (const end of ['-wal', '-shm']) rmSync(`${file}${end}`, { force: true });
     damage(file);
     if (what.startsWith('that of')) new Database(file).exec('VACUUM').close();

@@ -21,7 +21,7 @@ import { JOB_KINDS } from './kinds/index.js';
 import type { JobKind, Place, Prepared } from './kinds/kind.js';
 import { Names, type AllowedNames } from './names.js';
 import { NotAllowed } from './not-allowed.js';
-import { JobStore, type JobChange, type JobFilter } from './store.js';
+import { JobStore, MARK, type JobChange, type JobFilter } from './store.js';
 import { Uploads } from './uploads.js';
 
 /** Text of all settings of a job: they become words of a command line. */
@@ -596,8 +596,9 @@ export class JobQueue {
   }
 }
 
-/** What only a queue that was there before can have left: a folder of a job, a caller's file. */
+/** What only a queue that was there before can have left: its mark, a folder of a job, a caller's file. */
 function tracesIn(folder: string): string | null {
+  if (existsSync(path.join(folder, MARK))) return MARK;
   const job = readdirSync(folder).find((name) => /^job-[0-9a-f]{24}$/.test(name));
   if (job !== undefined) return job;
   const files = path.join(folder, FILES);

@@ -1,8 +1,10 @@
 /** Jobs on the disk: one SQLite file, of one process at a time, from which no acknowledged job is lost when that is killed. */
-import { statSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
 import Database from 'better-sqlite3';
 import { z } from 'zod';
 import { IsoproError } from '../../errors.js';
+import { unwritable } from '../../files.js';
 import { sqliteCode } from '../../log/schema.js';
 import { EVENT_TYPES, JOB_STATES, type EventType, type Job, type JobError, type JobEvent, type JobState } from './job.js';
 
@@ -168,6 +170,9 @@ export interface StoreOptions {
   readonly traces?: string | null;
 }
 
+/** Lies next to the file from before its first job or upload is acknowledged, so that an empty one is known to have lost them. */
+export const MARK = 'jobs.acknowledged';
+
 const begunAnew = (file: string, traces: string): IsoproError =>
   new IsoproError('JOBS_UNREADABLE', `${file} is empty or gone, but ${traces} next to it belongs to jobs that it held`, {
     remedy: 'Put the file back from a copy. To begin without those jobs and files, move the whole folder away.',
@@ -179,6 +184,7 @@ export class JobStore {
   readonly file: string;
   readonly #db: Database.Database;
   readonly #identity: string | null;
+  #isMarked = false;
 
   private constructor(file: string, db: Database.Database) {
     this.file = file;
@@ -233,6 +239,7 @@ export class JobStore {
           });
         return { job: row.parse(known), isNew: false };
       }
+      this.#mark();
       this.#db.transaction(() => {
         const { lastInsertRowid } = this.#db
           .prepare(
@@ -352,6 +359,7 @@ export class JobStore {
 
   addUpload({ id, owner, filename, purpose, bytes, createdAt, file }: Upload): void {
     this.#requireFile();
+    this.#mark();
     this.#do(() =>
       this.#db
         .prepare('INSERT INTO upload (id, owner, filename, purpose, bytes, created_at, file) VALUES (?, ?, ?, ?, ?, ?, ?)')
@@ -420,6 +428,18 @@ export class JobStore {
 
   #rows(sql: string, ...values: unknown[]): Record<string, unknown>[] {
     return this.#db.prepare(sql).all(...values) as Record<string, unknown>[];
+  }
+
+  /** @throws IsoproError WRITE_FAILED */
+  #mark(): void {
+    if (this.#isMarked) return;
+    const mark = path.join(path.dirname(this.file), MARK);
+    try {
+      writeFileSync(mark, '', { flag: 'a', mode: 0o600 });
+    } catch (cause) {
+      throw unwritable(mark, cause);
+    }
+    this.#isMarked = true;
   }
 
   #do<T>(work: () => T): T {
