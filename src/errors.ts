@@ -31,7 +31,7 @@ export const ERRORS = {
   INVALID_ARGUMENT: 'Correct the argument named above.',
   JOBS_BUSY: 'Let what runs there end, or give this server another folder with --runs.',
   JOBS_UNREADABLE:
-    'The queue of jobs is damaged: put a copy of .jobs/jobs.sqlite back, or move it away, which forgets its jobs. Run folders stay.',
+    'The queue of jobs is damaged: put a copy of .jobs/jobs.sqlite back, or move the folder .jobs away, which forgets its jobs.',
   JOB_ENDED: 'The system may have ended it for want of memory: give the job less (contextTokens, trainerMemory), or the machine more.',
   LOG_BUSY: 'Another process writes this run; let it finish or end it, then run the same command again, or give another folder with --out.',
   LOG_EXISTS: 'Choose another folder, or resume the run that is there.',
