@@ -56,6 +56,7 @@ const NEAREST = {
   ],
   'src/jobs/queue': ['jobs/queue', 'server/jobs', 'server/fine-tuning'],
   'src/server': [
+    'server/bounds',
     'server/conversation',
     'server/fair-queue',
     'server/first-issue',
@@ -72,6 +73,7 @@ const NEAREST = {
     'server/security',
   ],
   'src/server/openai': [
+    'server/bounds',
     'server/conversation',
     'server/first-issue',
     'server/slices',
@@ -83,9 +85,9 @@ const NEAREST = {
     'server/clients',
     'engine/hostile-requests',
   ],
-  'src/server/fine-tuning': ['server/first-issue', 'server/said-back', 'server/fine-tuning', 'server/clients'],
-  'src/server/jobs': ['server/jobs', 'server/fine-tuning', 'server/command'],
-  'src/server/page': ['report/truth-page', 'server/page', 'server/registry', 'server/ui'],
+  'src/server/fine-tuning': ['server/bounds', 'server/first-issue', 'server/said-back', 'server/fine-tuning', 'server/clients'],
+  'src/server/jobs': ['server/bounds', 'server/jobs', 'server/fine-tuning', 'server/command'],
+  'src/server/page': ['server/bounds', 'report/truth-page', 'server/page', 'server/registry', 'server/ui'],
   'src/training': [
     'cli/run-screen',
     'cli/setting-flags',

@@ -69,7 +69,7 @@ describe('a run whose context holds one, two or three turns, as the problem is',
   }, 300_000);
 
   test('is found again by the judge, its evaluations too', async () => {
-    const { steps } = await judgeRun({ folder: file('whole'), heldOut: 'both' });
+    const { steps } = await judgeRun({ folder: file('whole'), heldOut: 'both', fresh: 2 });
     expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
     expect(steps.filter(({ step, status }) => [10, 12, 13].includes(step) && status === 'pass')).toHaveLength(3);
   }, 300_000);
@@ -261,7 +261,7 @@ describe('rows of which some are longer than the context', () => {
       ),
     ]);
     expect(result.iterations).toHaveLength(1);
-    const { steps } = await judgeRun({ folder: file('rows'), model: file('letters.gguf'), heldOut: 'both' });
+    const { steps } = await judgeRun({ folder: file('rows'), model: file('letters.gguf'), heldOut: 'both', fresh: 2 });
     expect(steps.filter(({ status }) => status === 'hard_fail')).toEqual([]);
   }, 120_000);
 
