@@ -56,6 +56,7 @@ const NEAREST = {
   ],
   'src/jobs/queue': ['jobs/queue', 'server/jobs', 'server/fine-tuning'],
   'src/server': [
+    'server/failures',
     'server/bounds',
     'server/conversation',
     'server/fair-queue',

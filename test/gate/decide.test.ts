@@ -157,6 +157,11 @@ describe('A9: the paired t', () => {
     ];
     const ask = (...of: Parameters<typeof lanes>): string => decided(lanes(...of), { kind: 'paired-t' }).decision;
     const held = [0.05, 0.04, 0.06, 0.05];
+    const why = (...of: Parameters<typeof lanes>): string => decided(lanes(...of), { kind: 'paired-t' }).reasons.join();
+    expect(why([0.05], [], [])).toContain('1 of 2 problems in the lane screen');
+    expect(why([0.05, 0.04], [0.05, 0.06], [])).toContain('2 of 4 problems in the lane confirmation');
+    expect(why([0.05, 0.04], TWELVE, [0.05])).toContain('1 of 4 problems in the lane held-out');
+    expect(why([0.05, 0.04, 0.05], TWELVE, held)).toContain('3 problems in the lane screen, where the policy has 2');
     expect(ask([0.05], [], [])).toBe('needs-more-trials');
     expect(ask([-0.2, -0.2], [], [])).toBe('rejected');
     expect(ask([0.05, 0.04], [0.05, 0.06], [])).toBe('needs-more-trials');

@@ -310,6 +310,13 @@ TEST(adamw_by_hand_and_clipping) {
   CHECK_NEAR(learningRateAt(o, 5), 0.5, 1e-6);
   CHECK_NEAR(learningRateAt(o, 60), 0.55, 1e-6);
   CHECK_NEAR(learningRateAt(o, 400), 0.1, 1e-6);
+  CHECK_NEAR(learningRateAt(o, 35), 0.1 + 0.9 * (1 + std::sqrt(0.5)) / 2, 1e-6);
+  o.schedule = Schedule::linear;
+  CHECK_NEAR(learningRateAt(o, 10), 1, 1e-6);
+  CHECK_NEAR(learningRateAt(o, 35), 0.775, 1e-6);
+  CHECK_NEAR(learningRateAt(o, 110), 0.1, 1e-6);
+  o.totalSteps = 10;
+  CHECK_NEAR(learningRateAt(o, 11), 1, 1e-6);
 }
 
 TEST(edits_keep_the_function_and_restart_their_rows) {

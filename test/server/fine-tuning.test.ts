@@ -194,7 +194,10 @@ test.each([
   ['a form on another path', 'multipart/form-data; boundary=b', '--b--', 415],
 ])('%s is refused', async (what, type, body, status) => {
   const target = what.endsWith('another path') ? '/v1/fine_tuning/jobs' : '/v1/files';
-  expect((await send(server, target, { method: 'POST', headers: { ...asAdmin, 'content-type': type }, body })).status).toBe(status);
+  const answer = await send(server, target, { method: 'POST', headers: { ...asAdmin, 'content-type': type }, body });
+  const code = status === 415 ? 'unsupported_media_type' : 'invalid_form';
+  expect([answer.status, answer.body.error.code]).toEqual([status, code]);
+  expect(answer.body.error.message).not.toBe(code);
 });
 
 const LARGE_FORMS = {
