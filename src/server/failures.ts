@@ -13,10 +13,38 @@ export type FailureType =
   | 'rate_limit_error'
   | 'server_error';
 
+/** What a client tells failures apart by: those of the library in small letters, those of names that a request may not give, and these. */
+export type FailureCode =
+  | Lowercase<ErrorCode>
+  | NotAllowed['code']
+  | `${'path' | 'host' | 'origin' | 'tracker'}_not_allowed`
+  | `${'file' | 'job' | 'fine_tuning_job' | 'kind' | 'model'}_not_found`
+  | `invalid_${'value' | 'json' | 'form' | 'url' | 'api_key' | 'content_length' | 'training_file'}`
+  | `unsupported_${'media_type' | 'parameter'}`
+  | `unknown_${'parameter' | 'url'}`
+  | `${'body' | 'headers'}_too_large`
+  | 'bad_request'
+  | 'client_closed_request'
+  | 'context_length_exceeded'
+  | 'gone'
+  | 'insufficient_scope'
+  | 'internal_error'
+  | 'not_found'
+  | 'not_implemented'
+  | 'other_model'
+  | 'paused'
+  | 'queue_full'
+  | 'rate_limit_exceeded'
+  | 'request_timeout'
+  | 'shutting_down'
+  | 'stream_not_read'
+  | 'timeout'
+  | 'too_many_requests';
+
 export interface FailureDetails {
   /** The member of the body that it is about, as `messages[0].content`. */
   readonly param?: string;
-  readonly code?: string;
+  readonly code?: FailureCode;
   /** Seconds. */
   readonly retryAfter?: number;
 }
@@ -24,7 +52,7 @@ export interface FailureDetails {
 export class RequestFailure extends Error {
   override readonly name = 'RequestFailure';
   readonly param: string | null;
-  readonly code: string | null;
+  readonly code: FailureCode | null;
   readonly retryAfter: number | undefined;
 
   constructor(
@@ -39,7 +67,7 @@ export class RequestFailure extends Error {
     this.retryAfter = retryAfter;
   }
 
-  get body(): { readonly error: { message: string; type: FailureType; param: string | null; code: string | null } } {
+  get body(): { readonly error: { message: string; type: FailureType; param: string | null; code: FailureCode | null } } {
     const { message, type, param, code } = this;
     return { error: { message, type, param, code } };
   }
@@ -49,14 +77,14 @@ export class RequestFailure extends Error {
 export const unsupported = (param: string, message: string): RequestFailure =>
   new RequestFailure(400, 'invalid_request_error', message, { param, code: 'unsupported_parameter' });
 
-export const invalid = (param: string, message: string, code = 'invalid_value'): RequestFailure =>
+export const invalid = (param: string, message: string, code: FailureCode = 'invalid_value'): RequestFailure =>
   new RequestFailure(400, 'invalid_request_error', message, { param, code });
 
 /** 403 for what no request may do, whoever sends it. */
-export const forbidden = (message: string, code: string, param?: string): RequestFailure =>
+export const forbidden = (message: string, code: FailureCode, param?: string): RequestFailure =>
   new RequestFailure(403, 'permission_error', message, { code, ...(param !== undefined && { param }) });
 
-const STATUS: Partial<Record<ErrorCode, readonly [status: number, type: FailureType, code?: string]>> = {
+const STATUS: Partial<Record<ErrorCode, readonly [status: number, type: FailureType, code?: FailureCode]>> = {
   INVALID_ARGUMENT: [400, 'invalid_request_error'],
   GRAMMAR_INVALID: [400, 'invalid_request_error'],
   TEMPLATE_INVALID: [400, 'invalid_request_error'],
@@ -73,10 +101,13 @@ const STATUS: Partial<Record<ErrorCode, readonly [status: number, type: FailureT
   OBJECT_DISPOSED: [503, 'server_error', 'shutting_down'],
 };
 
+/** As OpenAI writes codes. */
+export const smallLetters = (code: ErrorCode): Lowercase<ErrorCode> => code.toLowerCase() as Lowercase<ErrorCode>;
+
 function ofLibrary(error: IsoproError): RequestFailure | null {
   const known = STATUS[error.code];
   if (known === undefined) return null;
-  const [status, type, code = error.code.toLowerCase()] = known;
+  const [status, type, code = smallLetters(error.code)] = known;
   return new RequestFailure(status, type, error.message, { code, ...(status === 503 && { retryAfter: 1 }) });
 }
 
@@ -124,7 +155,7 @@ export function failureOf(error: unknown): RequestFailure | null {
   if (error instanceof IsoproError) return error.cause instanceof RequestFailure ? error.cause : ofLibrary(error);
   const { statusCode, message, code } = (error ?? {}) as Partial<FastifyError>;
   if (statusCode === undefined || statusCode < 400 || statusCode >= 500) return null;
-  const [said, words] = FRAMEWORK[code ?? ''] ?? [code];
+  const [said, words] = FRAMEWORK[code ?? ''] ?? [code as FailureCode | undefined];
   return new RequestFailure(statusCode, 'invalid_request_error', words ?? message ?? 'refused', {
     ...(said !== undefined && { code: said }),
   });
@@ -133,7 +164,7 @@ export function failureOf(error: unknown): RequestFailure | null {
 const NO_JSON = ['unsupported_media_type', 'send the body as JSON, with the header content-type: application/json'] as const;
 
 /** What fastify refuses by itself: its code in words that need not know it, and what to do where its own do not say that. */
-const FRAMEWORK: Readonly<Record<string, readonly [code: string, words?: string]>> = {
+const FRAMEWORK: Readonly<Record<string, readonly [code: FailureCode, words?: string]>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: ['body_too_large'],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: NO_JSON,
   FST_ERR_CTP_EMPTY_TYPE: NO_JSON,

@@ -9,7 +9,7 @@ import type { z } from 'zod';
 import { IsoproError } from '../errors.js';
 import { ModelHost, type HostLoadOptions } from '../host/model-host.js';
 import type { Registry } from '../registry/index.js';
-import { DEFECT, ENDINGS, failureOf, forbidden, ofSchema, RequestFailure } from './failures.js';
+import { DEFECT, ENDINGS, failureOf, forbidden, ofSchema, RequestFailure, type FailureCode } from './failures.js';
 import { FairQueue } from './fair-queue.js';
 import { readerOf } from './first-issue.js';
 import { takeJsonOnly } from './json-body.js';
@@ -350,7 +350,7 @@ async function listen(
 
 /** What never became a request. */
 function ofConnection(code: string | undefined): RequestFailure {
-  const refused = (status: number, message: string, name: string): RequestFailure =>
+  const refused = (status: number, message: string, name: FailureCode): RequestFailure =>
     new RequestFailure(status, 'invalid_request_error', message, { code: name });
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return refused(408, 'the request did not arrive in time', 'request_timeout');
   if (code === 'HPE_HEADER_OVERFLOW')

@@ -11,7 +11,7 @@ import type { HostedModel } from '../../host/hosted-model.js';
 import type { Registry } from '../../registry/index.js';
 import { requireAlias } from '../../registry/names.js';
 import { visible } from '../../visible.js';
-import { RequestFailure, type FailureType } from '../failures.js';
+import { RequestFailure, smallLetters, type FailureType } from '../failures.js';
 import type { JobsOfRuns } from '../jobs/index.js';
 import { addPageFiles, readPage } from './files.js';
 import { noRun } from './no-run.js';
@@ -54,7 +54,7 @@ async function answered<T>(work: Promise<T>): Promise<T> {
     const known = error instanceof IsoproError ? STATUS[error.code] : undefined;
     if (known === undefined) throw error;
     const { code, message } = error as IsoproError;
-    throw new RequestFailure(...known, message, { code: code.toLowerCase() });
+    throw new RequestFailure(...known, message, { code: smallLetters(code) });
   }
 }
 
