@@ -2,6 +2,8 @@
 
 const COMPARISONS = { '<': '<=', '<=': '<', '>': '>=', '>=': '>', '==': '!=', '!=': '==' };
 const SIGNS = { '+': '-', '-': '+', '+=': '-=', '-=': '+=', '++': '--', '--': '++' };
+/** The value of `min` and `max` does not depend on the order of their arguments: swapped ones are the same program. */
+const UNORDERED = new Set(['min', 'max', 'hypot']);
 const NO_CALL = new Set(['if', 'while', 'for', 'switch', 'catch', 'sizeof', 'decltype', 'alignof', 'noexcept', 'return']);
 /** A type and a name, a value that is returned, or a word that belongs to no statement: what no compiler misses without a word. */
 const NEEDED = /^(?!throw\b)(?:[\w:]+(?:<.*>)?[&*]*\s+[\w[]|(?:public|private|protected|default)\b)/s;
@@ -65,7 +67,7 @@ export function placesOf(text) {
     if (end - start > 1 && open === 0 && !NEEDED.test(code.slice(start, end))) add('statement removed', start, end, ';');
   });
   each(/\b([A-Za-z_]\w*)\(/g, ([found, name], at) => {
-    const inside = NO_CALL.has(name) ? null : enclosed(code, at + found.length - 1, ',');
+    const inside = NO_CALL.has(name) || UNORDERED.has(name) ? null : enclosed(code, at + found.length - 1, ',');
     if (inside === null) return;
     const ends = [at + found.length - 1, ...inside.dividers, inside.close];
     const given = ends.slice(1).map((end, i) => trimmed(code, ends[i] + 1, end));

@@ -8,6 +8,9 @@ const SIGNS = { '+': '-', '-': '+', '+=': '-=', '-=': '+=', '++': '--', '--': '+
 const WITH_EXPRESSION = new Set(['TsAsExpression', 'TsNonNullExpression', 'TsSatisfiesExpression', 'TsConstAssertion', 'TsInstantiation']);
 const REMOVED = new Set(['ExpressionStatement', 'ThrowStatement', 'BreakStatement', 'ContinueStatement', 'ReturnStatement']);
 
+/** Calls whose value does not depend on the order of their arguments: swapped ones are the same program. */
+const UNORDERED = new Set(['Math.max', 'Math.min', 'Math.hypot']);
+
 /** From the byte offsets of swc to those of the text. */
 function offsetsOf(text) {
   const bytes = Buffer.byteLength(text);
@@ -59,8 +62,15 @@ export function placesOf(text) {
     if (other !== undefined && at >= 0 && at < last)
       add(operator, node, `${text.slice(from(node), at)}${other}${text.slice(at + node.operator.length, to(node))}`, at);
   };
+  /** Breaks at the end of a switch, without which it ends there too. */
+  const idle = new Set();
   for (const node of nodesOf(body.slice(1))) {
     const { type, operator } = node;
+    if (type === 'SwitchStatement') {
+      let last = node.cases.at(-1)?.consequent.at(-1);
+      while (last?.type === 'BlockStatement') last = last.stmts.at(-1);
+      if (last?.type === 'BreakStatement') idle.add(last);
+    }
     if (type === 'BinaryExpression') {
       const gap = [to(node.left), from(node.right)];
       between('comparison', node, gap, COMPARISONS[operator]);
@@ -71,7 +81,7 @@ export function placesOf(text) {
     else if (type === 'UnaryExpression' && operator === '-') add('sign', node, `(${of(node.argument)})`);
     else if (type === 'NumericLiteral') for (const by of [1, -1]) add('constant', node, `(${node.value + by})`);
     else if (type === 'BigIntLiteral') for (const by of ['+', '-']) add('constant', node, `(${of(node)} ${by} 1n)`);
-    else if (type === 'CallExpression' || type === 'NewExpression') {
+    else if ((type === 'CallExpression' || type === 'NewExpression') && !UNORDERED.has(of(node.callee))) {
       const given = (node.arguments ?? []).map(({ spread, expression }) => (spread === null ? expression : null));
       for (const [i, second] of given.entries()) {
         const first = given[i - 1];
@@ -81,7 +91,7 @@ export function placesOf(text) {
       }
     }
     // A function that has to give something and does not is refused by the compiler.
-    if (REMOVED.has(type) && !(type === 'ReturnStatement' && node.argument)) add('statement removed', node, ';');
+    if (REMOVED.has(type) && !idle.has(node) && !(type === 'ReturnStatement' && node.argument)) add('statement removed', node, ';');
     if (node.test?.span !== undefined && type !== 'SwitchCase') add('condition negated', node.test, `!(${of(node.test)})`);
   }
   return places;

@@ -45,7 +45,15 @@ test.each([
     'function f(...all: string[]) { g(...all, 1n); return all; }',
     ['statement removed: g(...all, 1n); -> ;', 'constant: 1n -> (1n + 1n)', 'constant: 1n -> (1n - 1n)'],
   ],
-  ["switch (a) { case 'x': break; }", ['statement removed: break; -> ;']],
+  ["switch (a) { case 'x': break; default: f(); break; }", ['statement removed: break; -> ;', 'statement removed: f(); -> ;']],
+  ["switch (a) { case 'x': { break; } }", []],
+  [
+    'Math.max(a, b); Math.pow(a, b)',
+    [
+      ...['Math.max(a, b);', 'Math.pow(a, b)'].map((all) => `statement removed: ${all} -> ;`),
+      'argument swapped: Math.pow(a, b) -> Math.pow(b, a)',
+    ],
+  ],
 ])('of TypeScript: %s', async (text, expected) => {
   expect((await changes('typescript', text)).sort()).toEqual([...expected].sort());
 });
@@ -53,6 +61,7 @@ test.each([
 test.each([
   ['if (a < b) return; // a < b', ['comparison: < -> <=', 'condition negated: a < b -> !(a < b)']],
   ['f(std::vector<int>{}, "a, b (");', ['argument swapped: std::vector<int>{}, "a, b (" -> "a, b (", std::vector<int>{}']],
+  ['x = std::min(a, b);', []],
   [
     'void f(int a, float b); x = 1.5f;',
     ['statement removed: x = 1.5f; -> ;', 'constant: 1.5f -> (1.5f + 1)', 'constant: 1.5f -> (1.5f - 1)'],
