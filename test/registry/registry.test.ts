@@ -1,5 +1,5 @@
 /** A registry on the disk: what is published stays, names move by evidence or by force, and what was damaged is refused by name. */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, jest, test } from '@jest/globals';
@@ -409,6 +409,10 @@ describe('upkeep', () => {
     expect((await validateRegistry(registry)).defects).toMatchObject([{ kind: 'pointer', repairable: true }]);
     expect(await repairRegistry(registry)).toHaveLength(1);
     expect((await validateRegistry(registry)).defects).toEqual([]);
+    // of a whole registry nothing is written
+    const { ino } = statSync(registry.paths.pointer);
+    expect(await repairRegistry(registry)).toEqual([]);
+    expect(statSync(registry.paths.pointer).ino).toBe(ino);
 
     const db = new Database(registry.paths.log);
     const trigger = db.prepare("SELECT sql FROM sqlite_schema WHERE name = 'log_update'").pluck().get() as string;

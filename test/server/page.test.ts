@@ -1,4 +1,5 @@
 /** What the page is told of runs, rollouts and adapters; who may ask; and that whatever a log holds stays a text. */
+import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -12,7 +13,7 @@ import type { RolloutPage, RunDetail, RunLine } from '../../src/server/page/shap
 import type { Server } from '../../src/server/server.js';
 import { HOSTILE } from '../models/hostile.js';
 import { writeRunFolder } from '../models/run-folder.js';
-import { adapterFile, asAdmin, closeAll, eventsOf, reported, send, start, type Answer } from '../models/server.js';
+import { adapterFile, asAdmin, closeAll, eventsOf, longModel, reported, send, start, type Answer } from '../models/server.js';
 
 const root = mkdtempSync(path.join(tmpdir(), 'isopro-page-'));
 const runs = path.join(root, 'runs');
@@ -233,6 +234,28 @@ describe('adapters', () => {
     const { status, body } = await post('/api/adapters/promote', { adapter: second, as: 'task.mjs@champion', way: 'gate' });
     expect([status, body.error.code]).toEqual([403, 'task_not_allowed']);
     expect((await registry.read()).state.gates).toHaveLength(before);
+  });
+
+  test('a gate is measured on the model that is served, and tells each step; what does not win stays where it was', async () => {
+    const model = longModel();
+    const base = { name: 'base', sha256: createHash('sha256').update(readFileSync(model)).digest('hex') };
+    const [a, b] = [
+      await registry.publish({ file: adapterFile('page-3', 10n), base }),
+      await registry.publish({ file: adapterFile('page-4', 11n), base }),
+    ];
+    const as = 'extract@champion';
+    expect(await told({ adapter: a.id, as, way: 'force' })).toEqual(['moved']);
+    const other = await start({ model, registry });
+    const body = { adapter: b.id, as, way: 'gate', problems: 1 };
+    const { events } = eventsOf((await send(other, '/api/adapters/promote', { headers: asAdmin, body })).text);
+    await other.close(0);
+    expect(events.filter(({ type }) => type !== 'progress')).toEqual([
+      { type: 'gate', gate: expect.any(Number), attempt: 1, alpha: expect.any(Number), incumbent: a.id },
+      { type: 'decision', gate: expect.any(Number), decision: 'needs-more-trials', problems: 1, reasons: expect.any(Array) },
+      { type: 'kept', name: as },
+    ]);
+    expect(events.some(({ type }) => type === 'progress')).toBe(true);
+    expect((await registry.read()).state.aliases.find(({ slot }) => slot.scenario === 'extract')!.current).toBe(a.id);
   });
 
   test('a gate that cannot be measured says why, and nothing is moved', async () => {
