@@ -88,7 +88,7 @@ const NEAREST = {
   ],
   'src/server/fine-tuning': ['server/bounds', 'server/first-issue', 'server/said-back', 'server/fine-tuning', 'server/clients'],
   'src/server/jobs': ['server/bounds', 'server/jobs', 'server/fine-tuning', 'server/command'],
-  'src/server/page': ['server/bounds', 'report/truth-page', 'server/page', 'server/registry', 'server/ui'],
+  'src/server/page': ['server/report-tickets', 'server/bounds', 'report/truth-page', 'server/page', 'server/registry', 'server/ui'],
   'src/training': [
     'cli/run-screen',
     'cli/setting-flags',
