@@ -154,6 +154,19 @@ test('the teacher reads the very tokens that were said: as llama.cpp scores them
   }
 });
 
+test('a teacher that is disposed of has nothing left; the student’s own file as teacher leaves the student be', async () => {
+  await using student = await loadModel(file('letters.gguf'), { threads: 1 });
+  await using task = await openTask(file('letters.mjs'));
+  const problem = await task.generate('L0', 7n);
+  const { tokenIds: asked } = student.renderChat(await task.prompt(problem, 'cot'));
+  const samples = [{ key: '', problem, episode: exchange(asked, Int32Array.of(student.info.eot)), rollout: null as never }];
+  const own = (await TeacherModel.open(resolveSettings(settings('letters.gguf')), student, task))!;
+  expect(await own.logprobs(samples, { temperature: 1 })).toHaveLength(1);
+  await own.dispose();
+  await expect(own.logprobs(samples, { temperature: 1 })).rejects.toMatchObject({ code: 'OBJECT_DISPOSED' });
+  expect(student.renderChat(await task.prompt(problem, 'cot')).tokenIds).toEqual(asked);
+});
+
 describe('a run', () => {
   test('brings the student to what the teacher does, the judge follows, and the teacher’s file is as it was', async () => {
     const teacherSha256 = await hashFile(file('teacher.gguf'));
