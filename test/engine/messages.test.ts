@@ -168,16 +168,18 @@ describe('an earlier reply', () => {
       ]);
   });
 
-  test('a call whose arguments are no JSON is shown as the text that it is; JSON keeps its digits, nested deeper than any stack', () => {
+  test('a call whose arguments are no JSON is shown as the text that it is; JSON keeps its digits, nested 128 deep and no deeper', () => {
     const shown = (given: string): string => {
       const call = { id: 'a', type: 'function', function: { name: 'weather', arguments: given } };
       return (both([user, { role: 'assistant', tool_calls: [call] }]) as [unknown, { content: string }])[1].content;
     };
     for (const given of ['{"city": ', '', "{'city': 1}"])
       expect(shown(given)).toBe(`<tool_call>\n${JSON.stringify({ name: 'weather', arguments: given })}\n</tool_call>`);
-    for (const given of [`${'['.repeat(30_000)}${']'.repeat(30_000)}`, '{"id":9007199254740993,"share":1.50,"text":"a \\" b"}'])
+    for (const given of [`${'['.repeat(128)}${']'.repeat(128)}`, '{"id":9007199254740993,"share":1.50,"text":"a \\" b"}'])
       expect(shown(given)).toBe(`<tool_call>\n{"name":"weather","arguments":${given}}\n</tool_call>`);
     expect(shown('{ "a" :\n[1 , 2] }')).toContain('"arguments":{"a":[1,2]}}');
+    for (const given of [`${'['.repeat(129)}${']'.repeat(129)}`, '[{'.repeat(30_000)])
+      expect(() => shown(given)).toThrow('is nested more than 128 deep');
   });
 
   test('a call that is none is named', () => {

@@ -119,7 +119,7 @@ const rows: Row[] = [
   ['own-data.md', /to at most ([\d,]+) times its size/, constant('src/files.ts', 'MOST_TIMES')],
   ['own-data.md', /At least (\d+) rows, and (\d+) different questions a tier/, LEAST_ROWS, LEAST_OF_TIER],
   ['own-data.md', /at most (\d+) and (\d+); the rest is trained on/, SET_SIZE.test, SET_SIZE.dev],
-  ['serve.md', /no deeper than (\d+), of at most ([\d,]+) objects/, ...constants('src/server/json-body.ts', 'DEEPEST', 'MOST_PLACES')],
+  ['serve.md', /no deeper than (\d+), of at most ([\d,]+) objects/, ...constants('src/json-shape.ts', 'DEEPEST', 'MOST_PLACES')],
   ['serve.md', /A conversation has at most ([\d,]+) messages/, constant('src/server/openai/requests.ts', 'MOST_MESSAGES')],
   ['serve.md', /a message ([\d,]+) parts/, constant('src/engine/messages.ts', 'MOST_PARTS')],
   ['serve.md', /`logit_bias` ([\d,]+) tokens/, constant('src/server/openai/requests.ts', 'MOST_BIASES')],
