@@ -15,10 +15,15 @@
 namespace isopro {
 namespace {
 
-constexpr std::size_t kMostStack = std::size_t{128} << 20;    // of one text; taken only as far as its longest run needs it
-constexpr std::size_t kCallersStack = std::size_t{64} << 10;  // what any thread of ours or of Node's has left
-constexpr std::size_t kStackMargin = std::size_t{256} << 10;  // what llama.cpp needs beside its recursion
-constexpr double kStackReserve = 1.5;                         // over what was measured
+#ifdef __SANITIZE_ADDRESS__
+constexpr std::size_t kFrames = 16;  // times as large with the sanitiser's red zones
+#else
+constexpr std::size_t kFrames = 1;
+#endif
+constexpr std::size_t kMostStack = kFrames * (std::size_t{128} << 20);  // of one text; taken only as far as its longest run needs it
+constexpr std::size_t kCallersStack = std::size_t{64} << 10;            // what any thread of ours or of Node's has left
+constexpr std::size_t kStackMargin = std::size_t{256} << 10;            // what llama.cpp needs beside its recursion
+constexpr double kStackReserve = 1.5;                                   // over what was measured
 
 // From so many bytes on the special tokens of a text are found here: llama.cpp walks a list from its beginning at each.
 constexpr std::size_t kOwnFragments = 4096;
@@ -93,7 +98,7 @@ Tokenizer::Tokenizer(const llama_vocab* vocab, std::string preTokenizer) : vocab
 }
 
 std::size_t Tokenizer::stackOf(const std::string& text) const {
-  constexpr std::size_t stack = std::size_t{1} << 20;  // of some hundred characters
+  constexpr std::size_t stack = kFrames * (std::size_t{1} << 20);  // of some hundred characters
   std::vector<Token> ignored;
   return stackUsedBy(stack, [&] { call(text, false, ignored); });
 }
