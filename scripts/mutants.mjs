@@ -3,8 +3,8 @@
 //   --seed   8 hexadecimal digits, of which the mutants are drawn; default: those that the hash of HEAD begins with
 //   --count  of mutants that are tried; those that do not compile are drawn again
 //   --skip   passes over the first mutants of the seed
-//   --share  I/N: only every Nth mutant from the Ith, and an Nth of the count; one process a checkout, and one --out for all. Without it
-//            afterwards the results are counted together
+//   --share  I/N: only every Nth mutant from the Ith, and an Nth of the count; one process a checkout, and one --out for all.
+//            Run it without --share afterwards to count the results together
 //   --out    where results are appended; what is there is not tried again
 // It needs some minutes a mutant, and a machine that does nothing else: tests that are held up look like killed mutants.
 import { execFileSync, spawnSync } from 'node:child_process';

@@ -15,8 +15,14 @@
 namespace isopro {
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__
-constexpr std::size_t kFrames = 16;  // times as large with the sanitiser's red zones
+// How many times larger a frame is with the red zones of the address sanitiser (GCC and Clang tell of it differently).
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ISOPRO_RED_ZONES
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(ISOPRO_RED_ZONES)
+constexpr std::size_t kFrames = 16;
 #else
 constexpr std::size_t kFrames = 1;
 #endif

@@ -230,6 +230,17 @@ test.each(Object.keys(LARGE_FORMS) as (keyof typeof LARGE_FORMS)[])(
   },
 );
 
+test.each([
+  ['no name', 'form-data', 'a part without a name is not taken here'],
+  ['a long name', `form-data; name="${'x'.repeat(10_000)}"`, `${'x'.repeat(100)} is not taken here`],
+  ['a name of prototypes', 'form-data; name="__proto__"', expect.stringContaining('prototype')],
+])('a part with %s is refused in few words', async (_, disposition, message) => {
+  const body = `--b\r\ncontent-disposition: ${disposition}\r\n\r\nx\r\n--b--\r\n`;
+  const headers = { ...asAdmin, 'content-type': 'multipart/form-data; boundary=b' };
+  const { status, body: said } = await send(server, '/v1/files', { method: 'POST', headers, body });
+  expect([status, said.error.message]).toEqual([400, message]);
+});
+
 describe('what is not there is refused by its name', () => {
   const rl = (grader: object, more: object = {}): object => ({
     method: { type: 'reinforcement', reinforcement: { grader, hyperparameters: more } },

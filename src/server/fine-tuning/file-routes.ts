@@ -15,8 +15,9 @@ const TRAIN = { config: { scope: 'train' } } as const;
 const PURPOSE = 'fine-tune';
 const LARGEST = 64 * 2 ** 20;
 const LONGEST_FILE_NAME = 255;
+const LONGEST_FIELD_NAME = 100;
 /** A form has a file and a purpose. */
-const LIMITS = { files: 1, fileSize: LARGEST, fields: 8, parts: 8, fieldSize: 1000, fieldNameSize: 100, headerPairs: 32 };
+const LIMITS = { files: 1, fileSize: LARGEST, fields: 8, parts: 8, fieldSize: 1000, headerPairs: 32 };
 
 export const noFile = (id: string): RequestFailure =>
   new RequestFailure(404, 'not_found_error', `there is no file ${JSON.stringify(id.slice(0, 100))}`, { code: 'file_not_found' });
@@ -50,12 +51,13 @@ async function readForm(request: FastifyRequest): Promise<Form> {
   let [form, purpose, refusal]: [Form | undefined, unknown, RequestFailure | undefined] = [undefined, undefined, undefined];
   try {
     for await (const part of request.parts()) {
-      const { fieldname } = part;
+      const fieldname = ((part.fieldname as string | undefined) ?? '').slice(0, LONGEST_FIELD_NAME);
       if (fieldname === 'file' && part.type === 'file')
         form = { filename: (part.filename ?? '').slice(0, LONGEST_FILE_NAME), bytes: await part.toBuffer() };
       else if (part.type === 'file') part.file.resume();
       else if (fieldname === 'purpose') purpose = part.value;
-      if (fieldname !== 'file' && fieldname !== 'purpose') refusal ??= unsupported(fieldname, `${fieldname} is not taken here`);
+      if (fieldname !== 'file' && fieldname !== 'purpose')
+        refusal ??= unsupported(fieldname, `${fieldname === '' ? 'a part without a name' : fieldname} is not taken here`);
     }
   } catch (error) {
     if (refusal !== undefined) throw refusal;
