@@ -30,6 +30,7 @@ class NativeModel : public Wrapped<NativeModel> {
                            method<&NativeModel::info>("info"),
                            method<&NativeModel::tokenize>("tokenize"),
                            method<&NativeModel::tokenizeAll>("tokenizeAll"),
+                           method<&NativeModel::tokenizesInjectively>("tokenizesInjectively"),
                            method<&NativeModel::detokenize>("detokenize"),
                            method<&NativeModel::bytes>("bytes"),
                            method<&NativeModel::controlTokens>("controlTokens"),
@@ -121,6 +122,11 @@ class NativeModel : public Wrapped<NativeModel> {
   }
 
   Napi::Value tokenizeAll(const Napi::CallbackInfo& info) { return bindings::tokenizeAll(info, loaded(), session_->model); }
+
+  // tokenizesInjectively(): boolean
+  Napi::Value tokenizesInjectively(const Napi::CallbackInfo& info) {
+    return Napi::Boolean::New(info.Env(), loaded().tokenizesInjectively());
+  }
 
   // detokenize(tokens, withControl): string
   Napi::Value detokenize(const Napi::CallbackInfo& info) {

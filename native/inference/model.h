@@ -67,6 +67,8 @@ class Model {
 
   // As Tokenizer::tokens.
   std::vector<Token> tokenize(std::string_view text, bool parseControl) const;
+  // As Tokenizer::isInjective.
+  bool tokenizesInjectively() const { return tokenizer_->isInjective(); }
   // Bytes of one token; empty for a control token unless withControl.
   std::string piece(Token token, bool withControl) const;
   std::string detokenize(const std::vector<Token>& tokens, bool withControl) const;

@@ -5,6 +5,7 @@
 #include <exception>
 #include <limits>
 #include <new>
+#include <unordered_map>
 #include <utility>
 
 #include "inference/llama_call.h"
@@ -73,6 +74,23 @@ std::size_t blankAt(std::string_view text) {
   return 0;
 }
 
+// The character, in UTF-8, that stands for a byte in the tokens of byte-level BPE (GPT-2's table): itself where it is printed and no
+// blank, else the next one from U+0100 on.
+std::array<std::string, 256> charactersOfBytes() {
+  std::array<std::string, 256> characters;
+  unsigned next = 0x100;
+  for (unsigned byte = 0; byte < characters.size(); ++byte) {
+    const bool isPrinted = (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte != 0xad);
+    const unsigned point = isPrinted ? byte : next++;
+    if (point < 0x80) {
+      characters[byte] = {static_cast<char>(point)};
+    } else {
+      characters[byte] = {static_cast<char>(0xc0 | (point >> 6)), static_cast<char>(0x80 | (point & 0x3f))};
+    }
+  }
+  return characters;
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(const llama_vocab* vocab, std::string preTokenizer) : vocab_(vocab), preTokenizer_(std::move(preTokenizer)) {
@@ -84,6 +102,10 @@ Tokenizer::Tokenizer(const llama_vocab* vocab, std::string preTokenizer) : vocab
   std::sort(specials_.begin(), specials_.end(), [](const Special& a, const Special& b) { return a.text.size() > b.text.size(); });
 
   if (llama_vocab_type(vocab) != LLAMA_VOCAB_TYPE_BPE) return;
+  const bool stripsBlanks = std::any_of(specials_.begin(), specials_.end(), [](const Special& special) {
+    return (special.attributes & (LLAMA_TOKEN_ATTR_LSTRIP | LLAMA_TOKEN_ATTR_RSTRIP)) != 0;
+  });
+  isInjective_ = !stripsBlanks && hasEachByte();
   stackOf("1 a");  // what llama.cpp makes at its first text
   const std::size_t least = stackOf("1 a");
   // One of each class of characters that a pre-tokenizer tells apart, and mixtures that some of them take as one word.
@@ -101,6 +123,24 @@ Tokenizer::Tokenizer(const llama_vocab* vocab, std::string preTokenizer) : vocab
   for (const char* unit : {"a ", "1 ", ". ", "\u4e2d ", "a\u0301 ", "+ "}) blankEndsRun_ = blankEndsRun_ && stackSlope(unit, least) == 0;
   for (const char* unit : {"a\n", "1\n", ".\n", "\u4e2d\n", "a\u0301\n", "+\n"})
     lineBreakEndsRun_ = lineBreakEndsRun_ && stackSlope(unit, least) == 0;
+}
+
+// A byte without a token is dropped, and a vocabulary that escapes blanks has another token for one.
+bool Tokenizer::hasEachByte() const {
+  std::unordered_map<std::string, Token> tokens;  // of a character of that table
+  for (Token token = 0; token < llama_vocab_n_tokens(vocab_); ++token) {
+    const std::string_view text = llama_vocab_get_text(vocab_, token);
+    if (text.size() <= 2) tokens.emplace(text, token);
+  }
+  const std::array<std::string, 256> characters = charactersOfBytes();
+  for (std::size_t byte = 0; byte < characters.size(); ++byte) {
+    const auto found = tokens.find(characters[byte]);
+    if (found == tokens.end()) return false;
+    std::vector<Token> alone;
+    if (byte < 0x80) call(std::string(1, static_cast<char>(byte)), false, alone);
+    if (byte < 0x80 && alone != std::vector<Token>{found->second}) return false;
+  }
+  return true;
 }
 
 std::size_t Tokenizer::stackOf(const std::string& text) const {

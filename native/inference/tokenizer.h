@@ -30,6 +30,9 @@ class Tokenizer {
   // Whether the depth of llama.cpp's calls follows the text.
   bool recurses() const { return recurses_; }
 
+  // Whether texts that differ have tokens that differ: of byte-level BPE with a token for each byte. False where it is not known.
+  bool isInjective() const { return isInjective_; }
+
  private:
   // A token that llama.cpp finds in a text before anything else.
   struct Special {
@@ -48,6 +51,7 @@ class Tokenizer {
     double stack;  // bytes
   };
 
+  bool hasEachByte() const;
   std::size_t stackOf(const std::string& text) const;
   double stackSlope(const char* unit, std::size_t least) const;
   Run deepestRun(std::string_view text) const;
@@ -62,6 +66,7 @@ class Tokenizer {
   std::vector<Special> specials_;              // longest first
   std::array<double, 5> stackPerCharacter_{};  // bytes, by the character's class
   bool recurses_ = false;
+  bool isInjective_ = false;
   bool blankEndsRun_ = true;
   bool lineBreakEndsRun_ = true;
 };

@@ -230,6 +230,8 @@ export interface NativeModel {
   tokenize(text: string, parseControl: boolean): Int32Array;
   /** On a thread of the pool. */
   tokenizeAll(texts: string[]): Promise<Int32Array[]>;
+  /** Whether texts that differ have tokens that differ; false where it is not known. */
+  tokenizesInjectively(): boolean;
   detokenize(tokens: Int32Array, withControl: boolean): string;
   bytes(token: number): Uint8Array;
   controlTokens(): { id: number; text: string }[];

@@ -45,7 +45,10 @@ function problemOf(renderer: PromptRenderer): string | null {
 
 /** Of a template alone: the vocabulary has no part in whether it can be rendered. */
 const rendererOf = (chatTemplate: string): PromptRenderer =>
-  new PromptRenderer({ chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() });
+  new PromptRenderer({
+    ...{ chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false },
+    ...{ tokenize: () => new Int32Array(), isInjective: false },
+  });
 
 function chatOf({ metadata }: ModelInspection, template: string, renderer: PromptRenderer): Chat {
   const problem = problemOf(renderer);

@@ -6,7 +6,7 @@ import type { ChatMessage, OpenTask, Problem, PromptStyle } from '../tasks/task.
  * prompt leaves out gives a problem another id, and the model the same question.
  */
 export class HeldOutProblems {
-  readonly #promptsOf: (problems: readonly Problem[]) => Promise<string[]>;
+  readonly #identitiesOf: (problems: readonly Problem[]) => Promise<string[]>;
   readonly #problems: readonly Problem[];
   readonly #ids: ReadonlySet<string>;
   #prompts: Promise<ReadonlySet<string>> | undefined;
@@ -17,22 +17,26 @@ export class HeldOutProblems {
       model,
       task,
       style,
-    }: { readonly model: Pick<Model, 'renderChats'>; readonly task: Pick<OpenTask, 'prompt' | 'question'>; readonly style: PromptStyle },
+    }: {
+      readonly model: Pick<Model, 'promptIdentities'>;
+      readonly task: Pick<OpenTask, 'prompt' | 'question'>;
+      readonly style: PromptStyle;
+    },
   ) {
     this.#problems = problems;
     this.#ids = new Set(problems.map(({ id }) => id));
-    this.#promptsOf = async (problems) => {
+    this.#identitiesOf = async (problems) => {
       const conversations: ChatMessage[][] = [];
       for (const problem of problems) conversations.push(await (task.question?.(problem, style) ?? task.prompt(problem, style)));
-      return model.renderChats(conversations).map(({ tokenIds }) => tokenIds.join());
+      return model.promptIdentities(conversations);
     };
   }
 
-  /** By what a problem is one of these; null where it is none. @throws as OpenTask.prompt and Model.renderChats */
+  /** By what a problem is one of these; null where it is none. @throws as OpenTask.prompt and Model.promptIdentities */
   async find(problem: Problem): Promise<'id' | 'prompt' | null> {
     if (this.#ids.has(problem.id)) return 'id';
-    this.#prompts ??= this.#promptsOf(this.#problems).then((prompts) => new Set(prompts));
-    const [prompt] = await this.#promptsOf([problem]);
+    this.#prompts ??= this.#identitiesOf(this.#problems).then((prompts) => new Set(prompts));
+    const [prompt] = await this.#identitiesOf([problem]);
     return (await this.#prompts).has(prompt!) ? 'prompt' : null;
   }
 }

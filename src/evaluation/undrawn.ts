@@ -6,7 +6,7 @@ import { hasRoom } from '../backends/backend.js';
 import { HeldOutProblems } from './held-out-problems.js';
 
 export interface UndrawnOptions {
-  readonly model: Pick<Model, 'renderChat' | 'renderChats' | 'limits'>;
+  readonly model: Pick<Model, 'renderChat' | 'promptIdentities' | 'limits'>;
   readonly task: Pick<OpenTask, 'prompt' | 'question'>;
   readonly style: PromptStyle;
   readonly maxTokens: number;
@@ -41,7 +41,7 @@ export class Undrawn {
     this.#options = options;
   }
 
-  /** Why a problem is not drawn; null where it is. @throws as OpenTask.prompt and Model.renderChats */
+  /** Why a problem is not drawn; null where it is. @throws as OpenTask.prompt and Model.promptIdentities */
   async find(problem: Problem): Promise<'id' | 'prompt' | 'context' | null> {
     const held = await this.#heldOut.find(problem);
     if (held !== null) return held;

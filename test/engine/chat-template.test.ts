@@ -32,8 +32,16 @@ const table = read<Table>('table.json');
 const models = read<Models>('models.json');
 
 const rendererId = (chatTemplate: string): string =>
-  new PromptRenderer({ chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() })
-    .rendererId;
+  new PromptRenderer({
+    chatTemplate,
+    controlTokens: [],
+    bos: -1,
+    eos: -1,
+    ends: [],
+    addBos: false,
+    tokenize: () => new Int32Array(),
+    isInjective: false,
+  }).rendererId;
 const render = (template: string, variables: Readonly<Record<string, unknown>> = table.variables): string =>
   new ChatTemplate(template).render(variables);
 const failure = (template: string, variables?: Readonly<Record<string, unknown>>): string => {

@@ -17,6 +17,7 @@ const vocabulary = (changes: Partial<PromptVocabulary> = {}): PromptVocabulary =
   ends: [257, 259],
   addBos: false,
   tokenize: (text) => Int32Array.from(Buffer.from(text, 'utf8')),
+  isInjective: true,
   ...changes,
 });
 const write = (ids: Int32Array): string =>
@@ -48,6 +49,24 @@ describe('the prompt renderer', () => {
     expect([...tokenIds].filter((id) => id >= 256)).toEqual([256, 257]);
     const plain = Buffer.from([...tokenIds].filter((id) => id < 256)).toString('utf8');
     expect(plain).toBe(`user\n${content}\n`);
+  });
+
+  test('two prompts have one identity exactly where their tokens are the same', () => {
+    const rng = new Random(35n);
+    const pieces = ['a', 'b', ' ', '\n', '<|im_end|>', '<|im_', 'start|>', '</s>', '\ud800', '\udbff', '\ufffd', 'é', 'e\u0301', '1', '12'];
+    const said = (): string => Array.from({ length: rng.nextInteger(0, 3) }, () => pieces[rng.nextInteger(0, pieces.length - 1)]!).join('');
+    const conversations = Array.from({ length: 300 }, () =>
+      rng.nextInteger(0, 1) === 0 ? user(said()) : [{ role: 'system', content: said() } as const, ...user(said())],
+    );
+    // a vocabulary of letters alone, whatever their case
+    const folded = { tokenize: (text: string) => Int32Array.from(Buffer.from(text.toLowerCase().replaceAll(' ', ''))), isInjective: false };
+    for (const renderer of [new PromptRenderer(vocabulary()), new PromptRenderer(vocabulary(folded))]) {
+      const identities = renderer.identities(conversations);
+      const tokens = renderer.renderAll(conversations, true).map(({ tokenIds }) => tokenIds.join());
+      expect(new Set(tokens).size).toBeLessThan(tokens.length);
+      for (const [i, identity] of identities.entries())
+        for (const [j, other] of identities.entries()) if ((identity === other) !== (tokens[i] === tokens[j])) expect([i, j]).toBeNull();
+    }
   });
 
   /** Tokens of two letters and a sign, of one to four characters, so that they overlap, begin with one another and stand alone. */

@@ -1,4 +1,6 @@
 // Any text has tokens or a typed error, and they are llama.cpp's own.
+#include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -136,6 +138,69 @@ TEST(tokens_are_llama_cpp_s_own_for_every_pre_tokenizer) {
     }
     CHECK(tokenizer.tokens("", true).empty());
   }
+}
+
+namespace {
+
+std::string textOf(const llama_vocab* vocab, const std::vector<Token>& tokens) {
+  std::string text;
+  for (const Token token : tokens) {
+    char piece[64];
+    const int bytes = llama_token_to_piece(vocab, token, piece, sizeof piece, 0, true);
+    text.append(piece, static_cast<std::size_t>(bytes));
+  }
+  return text;
+}
+
+// Metadata of the vocabulary with other texts and types of some tokens.
+LlamaModel vocabularyWithTokens(const std::string& preTokenizer, const std::function<void(std::vector<std::string>&)>& change,
+                                std::size_t userDefined = 0) {
+  return vocabularyWith(preTokenizer, [&](gguf_context* gguf) {
+    const auto key = gguf_find_key(gguf, "tokenizer.ggml.tokens");
+    std::vector<std::string> tokens;
+    for (std::size_t i = 0; i < gguf_get_arr_n(gguf, key); ++i) tokens.emplace_back(gguf_get_arr_str(gguf, key, i));
+    change(tokens);
+    std::vector<const char*> texts;
+    for (const std::string& token : tokens) texts.push_back(token.c_str());
+    gguf_set_arr_str(gguf, "tokenizer.ggml.tokens", texts.data(), texts.size());
+    if (userDefined == 0) return;
+    const auto typeKey = gguf_find_key(gguf, "tokenizer.ggml.token_type");
+    const auto* given = static_cast<const std::int32_t*>(gguf_get_arr_data(gguf, typeKey));
+    std::vector<std::int32_t> types(given, given + gguf_get_arr_n(gguf, typeKey));
+    types[userDefined] = 4;
+    gguf_set_arr_data(gguf, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types.data(), types.size());
+  });
+}
+
+}  // namespace
+
+TEST(texts_that_differ_have_tokens_that_differ_where_it_is_said) {
+  isopro::Random random(36);
+  for (const std::string& preTokenizer : kPreTokenizers) {
+    const LlamaModel model = vocabularyOf(preTokenizer);
+    const llama_vocab* vocab = llama_model_get_vocab(model.get());
+    const Tokenizer tokenizer(vocab, preTokenizer);
+    CHECK(tokenizer.isInjective());
+    for (int i = 0; i < 8; ++i) {
+      std::string text = someText(random, 600);
+      text.erase(std::remove(text.begin(), text.end(), '\xff'), text.end());  // is no UTF-8
+      check::report(textOf(vocab, tokenizer.tokens(text, false)) == text, __FILE__, __LINE__,
+                    "'" + preTokenizer + "' loses a part of text " + std::to_string(i));
+    }
+  }
+  // A byte without a token of its own is dropped.
+  for (const char* byte : {"a", "\u0120", "\u0143", "\u00ff"}) {
+    const LlamaModel model = vocabularyWithTokens("qwen2", [&](std::vector<std::string>& tokens) {
+      for (std::string& token : tokens) {
+        if (token == byte) token = "another";
+      }
+    });
+    CHECK(!Tokenizer(llama_model_get_vocab(model.get()), "qwen2").isInjective());
+  }
+  // A character that is a token of the file's user is no byte's.
+  const LlamaModel blank = vocabularyWithTokens(
+      "qwen2", [](std::vector<std::string>& tokens) { tokens[300] = " "; }, 300);
+  CHECK(!Tokenizer(llama_model_get_vocab(blank.get()), "qwen2").isInjective());
 }
 
 TEST(a_long_run_has_tokens_whatever_the_pre_tokenizer) {

@@ -18,7 +18,16 @@ const ALTERNATING =
   "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}" +
   "{{ raise_exception('roles') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}";
 const rendererOf = (chatTemplate: string): PromptRenderer =>
-  new PromptRenderer({ chatTemplate, controlTokens: [], bos: -1, eos: -1, ends: [], addBos: false, tokenize: () => new Int32Array() });
+  new PromptRenderer({
+    chatTemplate,
+    controlTokens: [],
+    bos: -1,
+    eos: -1,
+    ends: [],
+    addBos: false,
+    tokenize: () => new Int32Array(),
+    isInjective: false,
+  });
 
 describe('what the model is told of tools', () => {
   test.each([
