@@ -263,6 +263,10 @@ describe('guards', () => {
     expect(of(guard, scored(fill(0, 8))).state).toBe('open');
     expect(of(guard, scored(fill(0, 9))).state).toBe('inconclusive');
     expect(of(guard, []).statistic).toMatchObject({ logE: 0, mean: null });
+    // without alpha nothing is enough
+    const second = { kind: 'e-process', spending: 'once', guards: [guard] } satisfies GatePolicyInput;
+    const spent = decided([], second, { attempt: 2, guards: { a: scored(fill(1, 8)) } });
+    expect(spent.guards[0]).toMatchObject({ state: 'open', statistic: { logThreshold: Number.MAX_VALUE } });
     // the margin is in the unit of the cost: 0.5 of 2 seconds is a quarter, and half a second more that far below 0
     const cost = of({ ...guard, margin: 0.5, ceiling: 2 }, both('p', 1.5, 1));
     expect(cost.statistic).toMatchObject({ logE: close(0), mean: -0.25 });
