@@ -4,13 +4,27 @@ import path from 'node:path';
 
 /** By folder or file; the longest one that a source is in counts. */
 const NEAREST = {
-  'src/gate': ['gate/decide', 'gate/e-process', 'gate/rollback', 'gate/two-sided', 'gate/campaigns', 'registry/state', 'registry/looks'],
+  'src/gate': [
+    'gate/decide',
+    'gate/e-process',
+    'gate/rollback',
+    'gate/two-sided',
+    'gate/limits',
+    'gate/reasons',
+    'gate/campaigns',
+    'registry/state',
+    'registry/looks',
+  ],
   'src/statistics': [
     'statistics/statistics',
     'statistics/student',
     'statistics/measures',
     'statistics/least-squares',
     'statistics/change-of-mean',
+    'statistics/estimates',
+    'statistics/hypergeometric',
+    'statistics/regression',
+    'statistics/sums',
     'gate/decide',
     'monitor/evaluate-rules',
     'report/conclusion',

@@ -91,7 +91,6 @@ export class BettingProcess {
   }
 
   #settle(): void {
-    if (this.#pending === 0) return;
     for (let i = 0; i < this.#logs.length; i++) this.#logs[i]! += Math.log(this.#products[i]!);
     this.#products.fill(1);
     this.#pending = 0;
@@ -149,9 +148,10 @@ function requireDifference(difference: number): void {
   if (!(difference >= -1 && difference <= 1)) throw new RangeError(`a difference lies in [-1, 1], got ${difference}`);
 }
 
+/** Of which at least one is finite. */
 function logAdd(a: number, b: number): number {
   const [large, small] = a > b ? [a, b] : [b, a];
-  return large === -Infinity ? -Infinity : large + Math.log1p(Math.exp(small - large));
+  return large + Math.log1p(Math.exp(small - large));
 }
 
 function logSum(logs: Float64Array): number {

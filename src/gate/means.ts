@@ -40,7 +40,7 @@ export function superiority(blocks: readonly Block[], policy: EProcessPolicy, al
   if (worse >= logThreshold) return { state: 'refuted', reason: `against the challenger, ${of(worse)}`, statistic: measured };
   if (blocks.length >= policy.most)
     return { state: 'inconclusive', reason: `${of(better)}, after ${blocks.length} problems`, statistic: measured };
-  if (reach < logThreshold)
+  if (reach() < logThreshold)
     return {
       state: 'inconclusive',
       reason: `${of(better)}; winning all that is left of ${policy.most} problems would not do`,
@@ -49,13 +49,16 @@ export function superiority(blocks: readonly Block[], policy: EProcessPolicy, al
   return { state: 'open', reason: of(better), statistic: measured };
 }
 
-/** ln of the evidence for either side, and of what it were for the challenger if it won the `left` problems to come. */
-function evidence(differences: readonly number[], policy: EProcessPolicy, left: number): { better: number; worse: number; reach: number } {
-  const most = Math.max(0, left);
+/** ln of the evidence for either side, and of what it were for the challenger if it won the `left` problems to come, where there are any. */
+function evidence(
+  differences: readonly number[],
+  policy: EProcessPolicy,
+  left: number,
+): { better: number; worse: number; reach: () => number } {
   if (policy.measure === 'verdict' && policy.fraction === undefined) {
     const count = (value: number): number => differences.filter((difference) => difference === value).length;
     const [won, lost] = [count(1), count(-1)];
-    return { better: logDiscordant(won, lost), worse: logDiscordant(lost, won), reach: logDiscordant(won + most, lost) };
+    return { better: logDiscordant(won, lost), worse: logDiscordant(lost, won), reach: () => logDiscordant(won + left, lost) };
   }
   const bets = policy.fraction === undefined ? UNIFORM_BETS : fixedBet(policy.fraction);
   const moved = shifted(differences, -policy.minimumEffect);
@@ -69,7 +72,7 @@ function evidence(differences: readonly number[], policy: EProcessPolicy, left: 
       moved.map((difference) => -difference),
       bets,
     ),
-    reach: better + most * Math.log1p(largest * win),
+    reach: () => better + left * Math.log1p(largest * win),
   };
 }
 
@@ -93,7 +96,7 @@ export function heldGuard(blocks: readonly Block[], guard: Guard, alpha: number)
   const logThreshold = alpha > 0 ? -Math.log(alpha) : Number.MAX_VALUE;
   const isSigned = blocks.some(({ costs }) => costs !== undefined);
   const { notWorse: better, worse, mean: average } = isSigned ? twoSided(blocks, margin) : oneSided(differences, margin);
-  const statistic = { kind: 'e-process', logE: finite(better), logThreshold, mean: blocks.length === 0 ? null : average } as const;
+  const statistic = { kind: 'e-process', logE: better, logThreshold, mean: blocks.length === 0 ? null : average } as const;
   const reason = `E is ${shownE(better)} for a mean that is worse by less than the margin`;
   if (better >= logThreshold) return { state: 'shown', reason, statistic };
   if (worse >= logThreshold) return { state: 'refuted', reason: 'the mean is worse by more than the margin', statistic };

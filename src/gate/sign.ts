@@ -9,17 +9,15 @@ interface Decimal {
   readonly scale: number;
 }
 
-/** The shortest decimal spelling of a double, which is what was written in the evidence. */
+/** The shortest decimal spelling of a double up to 1, which is what was written in the evidence. */
 function decimalOf(value: number): Decimal {
   const [mantissa, exponent = '0'] = String(value).split('e');
   const [whole, part = ''] = mantissa!.split('.');
-  const scale = part.length - Number(exponent);
-  const digits = BigInt(whole! + part);
-  return scale < 0 ? { digits: digits * 10n ** BigInt(-scale), scale: 0 } : { digits, scale };
+  return { digits: BigInt(whole! + part), scale: part.length - Number(exponent) };
 }
 
 function sum(values: readonly Decimal[]): Decimal {
-  const scale = Math.max(0, ...values.map((value) => value.scale));
+  const scale = Math.max(...values.map((value) => value.scale));
   return { digits: values.reduce((total, value) => total + value.digits * 10n ** BigInt(scale - value.scale), 0n), scale };
 }
 

@@ -23,7 +23,7 @@ const sideOf = (costs: readonly CostSides[], side: Side): number => mean(costs.m
 /** ln of the mean of two e-values. */
 function logMean(a: number, b: number): number {
   const [large, small] = [Math.max(a, b), Math.min(a, b)];
-  return large === -Infinity ? large : large + Math.log((1 + Math.exp(small - large)) / 2);
+  return large + Math.log((1 + Math.exp(small - large)) / 2);
 }
 
 function logBet(differences: readonly number[]): number {

@@ -79,7 +79,7 @@ export function clusteredWilsonInterval(passed: readonly boolean[], clusters: re
   const sums = new Map<string, number>();
   for (const [i, cluster] of clusters.entries()) sums.set(cluster, (sums.get(cluster) ?? 0) + (passed[i] ? 1 : 0) - p);
   const groups = sums.size;
-  if (n === 0 || groups === n) return wilsonInterval(passed.filter(Boolean).length, n);
+  if (groups === n) return wilsonInterval(passed.filter(Boolean).length, n);
   if (groups < 2) return { low: 0, high: 1 };
   if (p === 0 || p === 1) return scoreInterval(p, groups);
   const squares = [...sums.values()].reduce((sum, each) => sum + each ** 2, 0);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { incompleteBeta, logGamma } from '../../src/statistics/student.js';
 import { normalQuantile, normalTail, studentQuantile, studentTail } from '../../src/statistics/index.js';
 
 /** Simpson's rule over many steps: slow, and knows no special function. */
@@ -55,7 +56,54 @@ describe("Student's t", () => {
   });
 
   test.each([0, -1, 0.6, NaN])('the tail %f is refused', (tail) => {
-    expect(() => studentQuantile(tail, 3)).toThrow(RangeError);
-    expect(() => normalQuantile(tail)).toThrow(RangeError);
+    const words = `an upper tail lies in (0, 0.5], got ${tail}`;
+    expect(() => studentQuantile(tail, 3)).toThrow(words);
+    expect(() => normalQuantile(tail)).toThrow(words);
+  });
+
+  test.each([
+    [-1, 3],
+    [NaN, 3],
+    [1, 0],
+    [1, NaN],
+  ])('of t = %f with freedom %f there is no tail', (t, freedom) => {
+    expect(() => studentTail(t, freedom)).toThrow(`needs t >= 0 and freedom > 0, got ${t} and ${freedom}`);
+    if (!(t >= 0)) expect(() => normalTail(t)).toThrow(`the upper tail begins at z >= 0, got ${t}`);
+  });
+});
+
+describe('the functions behind them', () => {
+  const relative = (actual: number, expected: number): number => Math.abs(actual / expected - 1);
+
+  test('the incomplete beta function has its closed forms, and is that of the other side turned round', () => {
+    for (const x of [1e-6, 0.1, 0.4, 0.75, 0.999])
+      for (const a of [0.5, 1, 3, 40]) {
+        expect(relative(incompleteBeta(x, 1 - x, a, 1), x ** a)).toBeLessThan(1e-12);
+        expect(1 - incompleteBeta(x, 1 - x, 1, a)).toBeCloseTo((1 - x) ** a, 12);
+        expect(incompleteBeta(x, 1 - x, a, 2.5) + incompleteBeta(1 - x, x, 2.5, a)).toBeCloseTo(1, 13);
+      }
+    // the arcsine law, and a chance of at least 3 of 5
+    expect(incompleteBeta(0.3, 0.7, 0.5, 0.5)).toBeCloseTo((2 / Math.PI) * Math.asin(Math.sqrt(0.3)), 13);
+    expect(incompleteBeta(0.3, 0.7, 3, 3)).toBeCloseTo(10 * 0.3 ** 3 * 0.7 ** 2 + 5 * 0.3 ** 4 * 0.7 + 0.3 ** 5, 13);
+    expect([
+      incompleteBeta(0, 1, 2, 3),
+      incompleteBeta(1, 0, 2, 3),
+      incompleteBeta(-0.1, 1.1, 2, 3),
+      incompleteBeta(1.1, -0.1, 2, 3),
+    ]).toEqual([0, 1, 0, 1]);
+  });
+
+  test('the gamma function is a factorial, and by halves a root of pi', () => {
+    let [whole, half] = [1, Math.sqrt(Math.PI)];
+    for (let n = 1; n <= 40; n++) {
+      expect(Math.abs(logGamma(n) - Math.log(whole))).toBeLessThan(3e-14 * Math.max(1, Math.log(whole)));
+      expect(Math.abs(logGamma(n - 0.5) - Math.log(half))).toBeLessThan(3e-14 * Math.max(1, Math.log(half)));
+      whole *= n;
+      half *= n - 0.5;
+    }
+    // 11! and 12!, where nothing but the series counts
+    expect(Math.abs(logGamma(12) - 17.502307845873887)).toBeLessThan(1.5e-14);
+    expect(Math.abs(logGamma(13) - 19.987214495661885)).toBeLessThan(1.5e-14);
+    expect(relative(Math.exp(logGamma(0.1)), 9.51350769866873)).toBeLessThan(1e-13);
   });
 });
