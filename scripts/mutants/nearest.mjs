@@ -54,7 +54,7 @@ const NEAREST = {
     'server/fine-tuning',
     'truth-seeking/guards',
   ],
-  'src/jobs/queue': ['jobs/queue', 'server/jobs', 'server/fine-tuning'],
+  'src/jobs/queue': ['jobs/kinds', 'jobs/store', 'jobs/queue', 'server/jobs', 'server/fine-tuning'],
   'src/server': [
     'server/failures',
     'server/bounds',
