@@ -31,6 +31,7 @@ const NEAREST = {
     'server/openai',
   ],
   'src/registry': [
+    'registry/refusals',
     'registry/state',
     'registry/looks',
     'registry/registry',
