@@ -31,6 +31,7 @@ const NEAREST = {
     'server/openai',
   ],
   'src/registry': [
+    'registry/courses',
     'registry/refusals',
     'registry/state',
     'registry/looks',
@@ -55,7 +56,7 @@ const NEAREST = {
     'server/fine-tuning',
     'truth-seeking/guards',
   ],
-  'src/jobs/queue': ['jobs/kinds', 'jobs/store', 'jobs/queue', 'server/jobs', 'server/fine-tuning'],
+  'src/jobs/queue': ['jobs/kinds', 'jobs/store', 'jobs/states', 'jobs/queue', 'server/jobs', 'server/fine-tuning'],
   'src/server': [
     'server/failures',
     'server/bounds',
