@@ -45,6 +45,7 @@ const NEAREST = {
     'cli/adapters',
   ],
   'src/jobs': [
+    'jobs/options',
     'log/training-data',
     'cli/train-files',
     'loop/modes',
@@ -55,6 +56,7 @@ const NEAREST = {
     'registry/serving',
     'server/fine-tuning',
     'truth-seeking/guards',
+    'training/fine-tuning',
   ],
   'src/jobs/queue': ['jobs/kinds', 'jobs/store', 'jobs/states', 'jobs/queue', 'server/jobs', 'server/fine-tuning'],
   'src/server': [
