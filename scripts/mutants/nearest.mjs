@@ -45,6 +45,8 @@ const NEAREST = {
     'server/openai',
   ],
   'src/registry': [
+    'registry/courses',
+    'registry/refusals',
     'registry/state',
     'registry/looks',
     'registry/registry',
@@ -57,6 +59,7 @@ const NEAREST = {
     'cli/adapters',
   ],
   'src/jobs': [
+    'jobs/options',
     'log/training-data',
     'cli/train-files',
     'loop/modes',
@@ -67,8 +70,9 @@ const NEAREST = {
     'registry/serving',
     'server/fine-tuning',
     'truth-seeking/guards',
+    'training/fine-tuning',
   ],
-  'src/jobs/queue': ['jobs/queue', 'server/jobs', 'server/fine-tuning'],
+  'src/jobs/queue': ['jobs/kinds', 'jobs/store', 'jobs/states', 'jobs/queue', 'server/jobs', 'server/fine-tuning'],
   'src/server': [
     'server/failures',
     'server/bounds',

@@ -86,6 +86,11 @@ export async function withLock<T>(file: string, work: () => Promise<T>): Promise
   }
 }
 
+/** Opened when it is read: a stream that fails before anybody listens would end the process. */
+async function* bytesOf(file: string): AsyncGenerator<Uint8Array> {
+  yield* createReadStream(file) as AsyncIterable<Uint8Array>;
+}
+
 /**
  * Keeps a file under the SHA-256 of its bytes.
  * @throws IsoproError ADAPTER_CORRUPT where the bytes are not those that were examined; WRITE_FAILED, SYSTEM_LIMIT
@@ -93,7 +98,7 @@ export async function withLock<T>(file: string, work: () => Promise<T>): Promise
 export async function keepBytes(source: string, sha256: string, target: string): Promise<void> {
   if (existsSync(target) && (await hashFile(target)) === sha256) return;
   const { through, digest } = sha256Of();
-  await writeFileAtomically(target, through(createReadStream(source)));
+  await writeFileAtomically(target, through(bytesOf(source)));
   if (digest() === sha256) return;
   rmSync(target, { force: true });
   throw new IsoproError('ADAPTER_CORRUPT', `${source} changed while it was copied`);

@@ -100,5 +100,11 @@ test('the nearest suites are there for every source, those of functions alone fi
   const nearest = nearestSuites(root);
   expect(nearest('src/server/fair-queue.ts')[0]).toContain('server/fair-queue');
   expect(nearest('src/server/openai/chat.ts').flat()).not.toContain('server/fair-queue');
-  expect(nearest('src/jobs/queue/kinds/run.ts')).toEqual([['jobs/queue'], ['server/jobs'], ['server/fine-tuning']]);
+  expect(nearest('src/jobs/queue/kinds/run.ts')).toEqual([
+    ['jobs/kinds', 'jobs/store'],
+    ['jobs/states'],
+    ['jobs/queue'],
+    ['server/jobs'],
+    ['server/fine-tuning'],
+  ]);
 });

@@ -214,3 +214,75 @@ test('asked a thousand times it reads the log once; a changed log stops nothing 
   using version = await service.resolve('sql@champion');
   expect(version.id).toBe(ids[0]);
 });
+
+test('what nobody holds and nothing stands for is unloaded; what is held at the end, when it is released', async () => {
+  const service = await serve();
+  const other = await service.resolve(ids[2]!);
+  const again = await service.resolve(ids[2]!);
+  expect(again.adapter).toBe(other.adapter); // loaded once
+  other.release();
+  await service.look();
+  expect(other.adapter!.unloaded).toBe(false);
+  again.release();
+  await service.look();
+  expect(other.adapter!.unloaded).toBe(true);
+  const held = await service.resolve('sql@champion');
+  const kept = live.filter(({ unloaded }) => !unloaded);
+  expect(kept).toEqual([held.adapter]);
+  await service.close();
+  await service.close(); // harmless when repeated
+  expect(held.adapter!.unloaded).toBe(false);
+  held.release();
+  await new Promise(setImmediate);
+  expect(live.every(({ unloaded }) => unloaded)).toBe(true);
+  expect(readdirSync(registry.paths.servers)).toEqual([]);
+});
+
+test('a fallback stands in, or says why it does not; where it cannot be written down nothing is served or held', async () => {
+  const base = await serve({ fallback: 'base', names: [] });
+  using instead = await base.resolve('ladder@champion');
+  expect(instead).toMatchObject({ id: null, name: null, adapter: null, arm: 'current', shadow: null, fallback: 'unknown-alias' });
+  expect((await registry.read()).events.at(-1)!.event).toMatchObject({
+    ...{ kind: 'fell_back', slot: { scenario: 'ladder' }, alias: 'champion', to: null },
+    reason: 'ladder@champion: unknown-alias: nothing was ever promoted to ladder@champion',
+  });
+  const lost = await serve({ fallback: 'sql@shadow', names: [] });
+  await expect(lost.resolve('ladder@champion')).rejects.toMatchObject({
+    code: 'REGISTRY_UNRESOLVED',
+    message: 'nothing was ever promoted to ladder@champion; and the fallback: nothing was ever promoted to sql@shadow',
+  });
+  const signer = { ...registry.options.signer!, signHead: () => Promise.reject(new Error('no witness')) };
+  const silent = await serve({ fallback: ids[1]!, names: [] }, new Registry({ folder: registry.paths.folder, signer }));
+  live.length = 0;
+  for (let i = 0; i < 2; i++) await expect(silent.resolve('ladder@champion')).rejects.toThrow('no witness');
+  await new Promise(setImmediate);
+  expect(live).toHaveLength(2);
+  expect(live.every(({ unloaded }) => unloaded)).toBe(true);
+});
+
+test('it looks as often as it is told to, within bounds; one that cannot begin leaves nothing of itself', async () => {
+  const alone = (lookMs: number): Promise<unknown> => serve({ lookMs, names: [] });
+  for (const lookMs of [0.5, 3_600_001]) await expect(alone(lookMs)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' });
+  expect(readdirSync(registry.paths.servers)).toEqual([]);
+  for (const lookMs of [1, 3_600_000]) await alone(lookMs);
+  expect(readdirSync(registry.paths.servers).filter((name) => name.endsWith('.json'))).toHaveLength(2);
+});
+
+test('what goes wrong while it loads is reported as what it is, and tried again', async () => {
+  const errors: IsoproError[] = [];
+  const moved: unknown[] = [];
+  let works = false;
+  const load: ServiceOptions<Loaded>['load'] = async ({ file }) => {
+    if (!works) throw new TypeError('not this time');
+    return { id: await hashFile(file), unloaded: false };
+  };
+  const service = await serve({ load, lookMs: 3_600_000, onError: (error) => errors.push(error), onMoved: (...of) => moved.push(of) });
+  expect(errors.map(({ code, message }) => [code, message])).toEqual([['REGISTRY_UNRESOLVED', 'not this time']]);
+  works = true;
+  await registry.move({ slot, alias: 'shadow', id: ids[1]!, patienceMs: 0 }).catch(() => undefined);
+  await service.look();
+  using version = await service.resolve('sql@champion');
+  expect(version.id).toBe(ids[0]);
+  expect(service.reading.state.entries.size).toBe(3);
+  expect(moved.every((of) => (of as unknown[])[0] !== 'sql@champion')).toBe(true); // it stands for what it stood for
+});

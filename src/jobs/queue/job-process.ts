@@ -150,11 +150,12 @@ export class JobProcess {
       child.once('close', (exitCode, by) => resolve([exitCode, by, null]));
     });
     clearTimeout(this.#timer);
+    if (lines !== undefined && output.trim() !== '') take(output); // a last line that has no end
     if (failure !== null)
       return { kind: 'failed', error: errorOf('SYSTEM_LIMIT', `the job's process could not be started: ${failure.message}`) };
     if (code !== null && (code === 0 || isResult(code))) {
       try {
-        return { kind: 'result', result: JSON.parse(lines === undefined ? output : output.trim() === '' ? last : output) as unknown };
+        return { kind: 'result', result: JSON.parse(lines === undefined ? output : last) as unknown };
       } catch {
         if (!this.#told) return { kind: 'failed', error: errorOf('JOB_ENDED', 'the job ended without a result') };
       }

@@ -1,0 +1,96 @@
+/** Options of a training in one call, and guards of a gate: what is taken and what is refused before anything is loaded or spent. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { afterAll, expect, test } from '@jest/globals';
+import type { Model } from '../../src/engine/model.js';
+import { ablate } from '../../src/jobs/ablation.js';
+import { requireMeasurable } from '../../src/jobs/measure-gate.js';
+import { trainAdapter, type TrainAdapterOptions } from '../../src/jobs/train-adapter.js';
+
+const folder = mkdtempSync(path.join(tmpdir(), 'isopro-options-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test('each option of a training has its bounds, and a file that is there is not replaced unasked', async () => {
+  const out = path.join(folder, 'there.gguf');
+  writeFileSync(out, '');
+  const given = { examples: [{}], out };
+  /** No model is looked at before: the file that is there comes after the options. */
+  const said = (more: object): Promise<{ code: string; message: string; remedy?: string }> =>
+    trainAdapter({} as Model, { ...given, ...more } as TrainAdapterOptions).then(
+      () => ({ code: 'none', message: 'trained' }),
+      (error: { code: string; message: string }) => error,
+    );
+  expect(await said({})).toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: `options.out: ${out} is there already`,
+    remedy: 'Give another path, or `overwrite: true`, which replaces the file.',
+  });
+  const table: [name: string, taken: readonly unknown[], refused: readonly unknown[]][] = [
+    ['examples', [[{ a: 1 }]], [[], [1]]],
+    ['validation', [[{}]], [[]]],
+    ['objective', ['sft', 'dpo'], ['ppo']],
+    ['beta', [1e-9, 1000], [0, 1000.1]],
+    ['patience', [0, 1], [-1, 0.5]],
+    ['out', [], ['']],
+    ['rank', [1], [0, 1.5]],
+    ['alpha', [1e-9], [0, -1]],
+    ['topLayers', [1], [0, 0.5]],
+    ['learningRate', [1e-9], [0]],
+    ['epochs', [1], [0]],
+    ['batchSize', [1], [0]],
+    ['maxTokens', [2], [1]],
+    ['threads', [0, 1], [-1]],
+  ];
+  for (const [name, taken, refused] of table) {
+    for (const value of taken)
+      expect([name, value, (await said({ [name]: value })).message]).toEqual([name, value, `options.out: ${out} is there already`]);
+    for (const value of refused)
+      expect([name, value, await said({ [name]: value })]).toEqual([
+        name,
+        value,
+        expect.objectContaining({ code: 'INVALID_ARGUMENT', message: expect.stringContaining(`options.${name}`) }),
+      ]);
+  }
+});
+
+test('a guard that is not measured with the gate is refused before an attempt is spent', () => {
+  const guard = (name: string): object => ({ kind: 'non-inferiority', name, margin: 1, ceiling: 4 });
+  const policy = (...names: string[]): never => ({ kind: 'e-process', guards: names.map(guard) }) as never;
+  for (const [asked, measured] of [
+    [undefined, []],
+    [policy(), []],
+    [policy('length'), []],
+    [policy('length', 'slope'), ['slope']],
+    [{ kind: 'none of ours' } as never, []], // beginning the gate says what is wrong with it
+  ] as const)
+    expect(() => requireMeasurable(asked, measured)).not.toThrow();
+  expect(() => requireMeasurable(policy('length', 'slope', 'x', 'y'), ['x'])).toThrow(
+    expect.objectContaining({
+      code: 'INVALID_ARGUMENT',
+      message: "the trials of guard slope, y are not measured with the gate's own",
+    }) as never,
+  );
+});
+
+test('conditions that are one under the settings are refused before any run, and what a condition changes is not set for all', async () => {
+  const model = { name: 'tiny' };
+  const refused = (settings: object, options: object): Promise<unknown> =>
+    ablate({ model, ...settings }, { out: path.join(folder, 'ablation'), ...options }).then(
+      () => null,
+      (error: unknown) => error,
+    );
+  expect(await refused({ buffer: { accumulate: true } }, { conditions: ['no-accumulation'] })).toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: 'buffer.accumulate: the condition no-accumulation is to change it, so it cannot be set for all',
+  });
+  expect(await refused({ iterations: 1 }, { conditions: ['no-accumulation'] })).toMatchObject({
+    code: 'CONDITIONS_EQUAL',
+    message: 'under these settings no-accumulation is full: it changes nothing that decides a run',
+    remedy: 'Leave it out with --conditions, or take more iterations than one: the first has nothing earlier to train on.',
+  });
+  expect(await refused({}, { conditions: ['no-accumulation', 'random-layers'], seeds: [] })).toMatchObject({
+    code: 'INVALID_ARGUMENT',
+    message: 'an ablation needs a seed',
+  });
+});
