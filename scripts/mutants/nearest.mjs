@@ -57,6 +57,10 @@ const NEAREST = {
   'src/jobs/queue': ['jobs/queue', 'server/jobs', 'server/fine-tuning'],
   'src/server': [
     'server/failures',
+    'server/json-body',
+    'server/keys',
+    'server/metrics',
+    'server/origin',
     'server/bounds',
     'server/conversation',
     'server/fair-queue',
@@ -74,6 +78,7 @@ const NEAREST = {
     'server/security',
   ],
   'src/server/openai': [
+    'server/requests',
     'server/bounds',
     'server/conversation',
     'server/first-issue',
@@ -86,7 +91,15 @@ const NEAREST = {
     'server/clients',
     'engine/hostile-requests',
   ],
-  'src/server/fine-tuning': ['server/bounds', 'server/first-issue', 'server/said-back', 'server/fine-tuning', 'server/clients'],
+  'src/server/fine-tuning': [
+    'server/requests',
+    'server/fine-tuning-pages',
+    'server/bounds',
+    'server/first-issue',
+    'server/said-back',
+    'server/fine-tuning',
+    'server/clients',
+  ],
   'src/server/jobs': ['server/bounds', 'server/jobs', 'server/fine-tuning', 'server/command'],
   'src/server/page': ['server/report-tickets', 'server/bounds', 'report/truth-page', 'server/page', 'server/registry', 'server/ui'],
   'src/training': [
