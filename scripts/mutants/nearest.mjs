@@ -101,7 +101,15 @@ const NEAREST = {
     'server/clients',
   ],
   'src/server/jobs': ['server/bounds', 'server/jobs', 'server/fine-tuning', 'server/command'],
-  'src/server/page': ['server/report-tickets', 'server/bounds', 'report/truth-page', 'server/page', 'server/registry', 'server/ui'],
+  'src/server/page': [
+    'server/report-tickets',
+    'server/bounds',
+    'server/page-views',
+    'report/truth-page',
+    'server/page',
+    'server/registry',
+    'server/ui',
+  ],
   'src/training': [
     'cli/run-screen',
     'cli/setting-flags',
