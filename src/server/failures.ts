@@ -173,6 +173,7 @@ const FRAMEWORK: Readonly<Record<string, readonly [code: FailureCode, words?: st
   FST_ERR_CTP_EMPTY_TYPE: NO_JSON,
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_content_length'],
   FST_ERR_BAD_URL: ['invalid_url'],
+  FST_ERR_MAX_PARAM_LENGTH: ['invalid_url', 'a part of the path has more characters than any name here'],
 };
 
 /** Why a request's signal is aborted. */

@@ -1,7 +1,7 @@
 /** Answers as a whole: every member of them, and every event of a stream in its order, from the reply that the library gives. */
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import type { HostReply, HostRequest } from '../../src/index.js';
-import type { HostedModel } from '../../src/host/hosted-model.js';
+import { HostedModel } from '../../src/host/hosted-model.js';
 import type { Server } from '../../src/server/server.js';
 import { adapterFile, asAdmin, closeAll, eventsOf, folder, reported, send, start, UNDISTURBED, type Answer } from '../models/server.js';
 
@@ -462,6 +462,136 @@ describe('a response', () => {
     expect(asResponse.body.usage.input_tokens).toBe(asChat.body.usage.prompt_tokens);
     const [told, apart] = [await respond({ instructions: 'Be brief.', input: 'a' }), await chat({ messages: before.slice(0, 2) })];
     expect(told.body.output[0].content[0].text).toBe(apart.body.choices[0].message.content);
+  });
+});
+
+describe('a reply that says something and then calls', () => {
+  const { stream, generate } = HostedModel.prototype;
+  afterEach(() => {
+    HostedModel.prototype.stream = stream;
+    HostedModel.prototype.generate = generate;
+  });
+  /** Whatever is asked, the reply is this text, token by token: what a model would write that had learned to call. */
+  function saysAlways(text: string, finish: 'stop' | 'length' = 'stop'): Int32Array {
+    const tokenIds = Int32Array.from(direct.tokenize(text));
+    const told = (): HostReply => ({
+      ...{ promptIds: Int32Array.of(1, 2, 3), tokenIds, text, finish, seed: '0', adapterId: null, reusedTokens: 0 },
+      ...{ logprobs: new Float32Array(tokenIds.length), sampledLogprobs: new Float32Array(tokenIds.length) },
+    });
+    HostedModel.prototype.generate = async () => told();
+    HostedModel.prototype.stream = async function* () {
+      const decoder = new TextDecoder();
+      for (const tokenId of tokenIds)
+        yield { tokenId, logprob: 0, sampledLogprob: 0, text: decoder.decode(Buffer.from(direct.bytesOf(tokenId)), { stream: true }) };
+      return told();
+    };
+    return tokenIds;
+  }
+  const tools = [{ type: 'function', function: { name: 'f' } }];
+  const flat = [{ type: 'function', name: 'f' }];
+  const call = (given: string): string => `<tool_call>\n{"name": "f", "arguments": ${given}}\n</tool_call>`;
+  const CALLS = [call('{}'), call('{"a":1}')].join('\n');
+  const calls = [
+    { name: 'f', arguments: '{}' },
+    { name: 'f', arguments: '{"a":1}' },
+  ];
+
+  test.each([
+    ['text and calls', `Let me see.${CALLS}`, 'Let me see.'],
+    ['calls alone', CALLS, null],
+  ])('as a chat, whole and streamed: %s', async (_, text, content) => {
+    saysAlways(text);
+    const { body } = await chat({ tools, logprobs: true });
+    const [{ message, finish_reason: finish, logprobs }] = body.choices;
+    expect([message.content, finish]).toEqual([content, 'tool_calls']);
+    expect(message.tool_calls).toEqual(
+      calls.map((each) => ({ id: expect.stringMatching(/^call-[0-9a-f]{24}$/), type: 'function', function: each })),
+    );
+    const said = (told: any[]): string => told.map(({ token }) => token).join('');
+    expect(said(logprobs.content)).toBe(content ?? '');
+    const { events } = eventsOf(
+      (await chat({ tools, logprobs: true, stream: true, stream_options: { include_usage: true, continuous_usage_stats: true } })).text,
+    );
+    const deltas = events.flatMap(({ choices }) => choices.map(({ delta }: any) => delta));
+    expect(deltas.map((delta) => delta.content ?? '').join('')).toBe(content ?? '');
+    expect(deltas.flatMap((delta) => delta.tool_calls ?? []).map(({ index, function: of, type }) => [index, of, type])).toEqual(
+      calls.map((each, i) => [i, each, 'function']),
+    );
+    expect(said(events.flatMap(({ choices }) => choices[0]?.logprobs?.content ?? []))).toBe(content ?? '');
+    expect(events.at(-2).choices[0]).toEqual({ index: 0, delta: {}, logprobs: null, finish_reason: 'tool_calls' });
+  });
+
+  test('as a response, whole and streamed: the text is an item, and so is each call', async () => {
+    const ids = saysAlways(`Let me see.${CALLS}`);
+    const include = ['message.output_text.logprobs'];
+    const { body } = await respond({ tools: flat, include });
+    const item = (given: { name: string; arguments: string }, status = 'completed') => ({
+      ...{ type: 'function_call', id: expect.stringMatching(/^fc-[0-9a-f]{24}$/), call_id: expect.stringMatching(/^call-[0-9a-f]{24}$/) },
+      ...{ ...given, status },
+    });
+    expect(body).toMatchObject({
+      status: 'completed',
+      usage: { input_tokens: 3, output_tokens: ids.length, total_tokens: 3 + ids.length },
+    });
+    const said = { type: 'output_text', text: 'Let me see.', annotations: [], logprobs: expect.any(Array) };
+    const message = { type: 'message', id: expect.any(String), status: 'completed', role: 'assistant', content: [said] };
+    expect(body.output).toEqual([message, ...calls.map((each) => item(each))]);
+    const { text } = await respond({ tools: flat, include, stream: true });
+    const events = text
+      .trimEnd()
+      .split('\n\n')
+      .map((block) => JSON.parse(block.split('\ndata: ')[1]!));
+    const called = (given: { name: string; arguments: string }, at: number): unknown[] => [
+      ['output_item.added', { output_index: at, item: { ...item(given), arguments: '', status: 'in_progress' } }],
+      ['function_call_arguments.delta', { item_id: expect.stringMatching(/^fc-/), output_index: at, delta: given.arguments }],
+      ['function_call_arguments.done', { item_id: expect.stringMatching(/^fc-/), output_index: at, name: 'f', arguments: given.arguments }],
+      ['output_item.done', { output_index: at, item: item(given) }],
+    ];
+    const rest = events.slice(events.findIndex(({ type }) => type === 'response.output_text.done'));
+    expect(rest.map(({ type, sequence_number: __, ...each }) => [type.slice('response.'.length), each])).toEqual([
+      ['output_text.done', expect.objectContaining({ output_index: 0, text: 'Let me see.' })],
+      ['content_part.done', expect.objectContaining({ output_index: 0 })],
+      ['output_item.done', { output_index: 0, item: message }],
+      ...called(calls[0]!, 1),
+      ...called(calls[1]!, 2),
+      ['completed', { response: expect.objectContaining({ status: 'completed', output: [message, ...calls.map((each) => item(each))] }) }],
+    ]);
+    expect(events.map(({ sequence_number: number }) => number)).toEqual(events.map((__, i) => i));
+  });
+
+  test('a call that is cut off is incomplete, the one before it and the text are not', async () => {
+    saysAlways(`Let me see.${CALLS.slice(0, -'1}}\n</tool_call>'.length)}`, 'length');
+    const statuses = (output: any[]): unknown[] => output.map(({ type, status }) => [type, status]);
+    const wanted = [
+      ['message', 'completed'],
+      ['function_call', 'completed'],
+      ['function_call', 'incomplete'],
+    ];
+    const { body } = await respond({ tools: flat });
+    expect([body.status, statuses(body.output)]).toEqual(['incomplete', wanted]);
+    const { text } = await respond({ tools: flat, stream: true });
+    const last = JSON.parse(text.trimEnd().split('\ndata: ').at(-1)!);
+    expect([last.type, statuses(last.response.output)]).toEqual(['response.incomplete', wanted]);
+    expect((await chat({ tools })).body.choices[0].finish_reason).toBe('length');
+  });
+
+  test('what looks as if a call began is text where none does', async () => {
+    saysAlways('a <tool_ca');
+    expect((await chat({ tools })).body.choices[0]).toMatchObject({ message: { content: 'a <tool_ca' }, finish_reason: 'stop' });
+    for (const target of ['chat', 'response'] as const) {
+      const { text } =
+        target === 'chat' ? await chat({ tools, stream: true, logprobs: true }) : await respond({ tools: flat, stream: true });
+      const events = text.split('data: ').flatMap((block) => (block.startsWith('{') ? [JSON.parse(block.split('\n\n')[0]!)] : []));
+      const said = events.map((event) => (target === 'chat' ? (event.choices[0].delta.content ?? '') : (event.delta ?? ''))).join('');
+      expect(said).toBe('a <tool_ca');
+      if (target === 'chat')
+        expect(
+          events
+            .flatMap(({ choices }) => choices[0].logprobs?.content ?? [])
+            .map(({ token }) => token)
+            .join(''),
+        ).toBe('a <tool_ca');
+    }
   });
 });
 

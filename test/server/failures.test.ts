@@ -141,6 +141,7 @@ test.each([
   ['FST_ERR_CTP_EMPTY_TYPE', 415, 'unsupported_media_type', /^send the body as JSON/],
   ['FST_ERR_CTP_INVALID_CONTENT_LENGTH', 400, 'invalid_content_length', 'words'],
   ['FST_ERR_BAD_URL', 400, 'invalid_url', 'words'],
+  ['FST_ERR_MAX_PARAM_LENGTH', 414, 'invalid_url', 'a part of the path has more characters than any name here'],
 ])('%s of the framework', (code, statusCode, said, message) => {
   const failure = failureOf(Object.assign(new Error('words'), { statusCode, code }))!;
   expect([failure.status, failure.type, failure.code, failure.param]).toEqual([statusCode, 'invalid_request_error', said, null]);
