@@ -73,11 +73,14 @@ export class RequestFailure extends Error {
   }
 }
 
+/** A member's name has no blank in it: a message in its place does not compile. */
+type Member<Name extends string> = Name extends `${string} ${string}` ? never : Name;
+
 /** What this server does not have yet, or not beside something else: said, never passed over. */
-export const unsupported = (param: string, message: string): RequestFailure =>
+export const unsupported = <Name extends string>(param: Member<Name>, message: string): RequestFailure =>
   new RequestFailure(400, 'invalid_request_error', message, { param, code: 'unsupported_parameter' });
 
-export const invalid = (param: string, message: string, code: FailureCode = 'invalid_value'): RequestFailure =>
+export const invalid = <Name extends string>(param: Member<Name>, message: string, code: FailureCode = 'invalid_value'): RequestFailure =>
   new RequestFailure(400, 'invalid_request_error', message, { param, code });
 
 /** 403 for what no request may do, whoever sends it. */
@@ -170,6 +173,7 @@ const FRAMEWORK: Readonly<Record<string, readonly [code: FailureCode, words?: st
   FST_ERR_CTP_EMPTY_TYPE: NO_JSON,
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ['invalid_content_length'],
   FST_ERR_BAD_URL: ['invalid_url'],
+  FST_ERR_MAX_PARAM_LENGTH: ['invalid_url', 'a part of the path has more characters than any name here'],
 };
 
 /** Why a request's signal is aborted. */

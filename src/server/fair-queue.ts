@@ -155,8 +155,8 @@ export class FairQueue {
     ]);
     const last = line.at(-1);
     if (last === undefined || own + 1 >= line.length) throw full(this.#waiting);
-    this.#remove(longest, last);
     last.turnAway();
+    this.#remove(longest, last);
   }
 
   #remove(whose: string, place: Waiting): void {

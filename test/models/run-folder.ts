@@ -43,6 +43,16 @@ export interface RunFolderOptions {
   readonly settings?: RunStart['settings'];
   /** Sums that the run writes beside its verdicts: what a reader must not believe. */
   readonly claimed?: object;
+  /** Of the model; default: one that is nowhere. */
+  readonly modelSha256?: string;
+  /** Tokens of every prompt of a rollout. */
+  readonly promptIds?: readonly number[];
+  /** Tokens of every reply of a rollout. */
+  readonly tokenIds?: readonly number[];
+  /** Tokens of the reply to a dev problem in an iteration; by default the log holds none. */
+  readonly devReply?: (iteration: number) => readonly number[];
+  /** Of the adapter that is submitted; default: of none that is there. */
+  readonly adapterSha256?: string;
   /** An evaluation that lacks its set's last problem. */
   readonly cutShort?: { readonly set: 'dev' | 'test'; readonly when: string };
 }
@@ -95,7 +105,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
   const start: RunStart = {
     code: { version: '0.1.0', javascript: '34'.repeat(32), addon: '33'.repeat(32) },
     machine: { platform: 'linux', arch: 'x64', llamaRelease: 'b1', features: ['AVX2=1'] },
-    model: { sha256: '44'.repeat(32), name: names.model ?? 'tiny', architecture: 'qwen2', quantisation: 'Q8_0' },
+    model: { sha256: options.modelSha256 ?? '44'.repeat(32), name: names.model ?? 'tiny', architecture: 'qwen2', quantisation: 'Q8_0' },
     task: {
       id: names.task ?? 'scheduling',
       version: '1',
@@ -191,7 +201,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
                 tier,
                 problem: { tier, jobs: 4 },
                 prompt: options.prompt ?? `Schedule the jobs of tier ${tier}.`,
-                promptIds: [1, 2, 3],
+                promptIds: options.promptIds ?? [1, 2, 3],
               }),
             });
           const pass = random.nextDouble() < chance(tier, (iteration - 1) / iterations);
@@ -207,7 +217,7 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
               tier,
               sample: i % 4,
               seed: `${count}`,
-              tokenIds: [4, 5, 6],
+              tokenIds: options.tokenIds ?? [4, 5, 6],
               text,
               finish: 'stop',
               adapterId: null,
@@ -242,6 +252,16 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
               tokens: 50,
             },
           }),
+        ),
+        ...sets.dev.flatMap(([problemId]): NewRunRecord[] =>
+          options.devReply === undefined
+            ? []
+            : [
+                {
+                  stream: 'evaluations',
+                  payload: plain({ kind: 'dev_reply', iteration, problemId, finish: 'stop', tokenIds: options.devReply(iteration) }),
+                },
+              ],
         ),
         evaluation('dev', 'iteration', iteration),
         {
@@ -308,9 +328,9 @@ export async function writeRunFolder(options: RunFolderOptions): Promise<{ reado
       await log.checkpoint();
     }
     if (until === 'iterations') return { folder, rollouts: count };
-    log.append([submissionRecord({ adapter: sha('adapter'), targets }), evaluation('test', 'after', iterations)]);
+    log.append([submissionRecord({ adapter: options.adapterSha256 ?? sha('adapter'), targets }), evaluation('test', 'after', iterations)]);
     await log.reveal();
-    await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: { adapter: sha('adapter') } });
+    await writeManifest(folder, { format: MANIFEST_FORMAT, runId, start, result: { adapter: options.adapterSha256 ?? sha('adapter') } });
     await log.finish({
       stopped: names.stopped ?? 'all iterations done',
       seconds: 75,

@@ -5,9 +5,11 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { decimal, percent } from '../../src/report/figures.js';
 import { truthJson, truthText } from '../../src/cli/truth-screen.js';
-import { truthShown, truthTrajectory } from '../../src/server/page/truth-view.js';
+import { truthFolders, truthLine, truthShown, truthTrajectory } from '../../src/server/page/truth-view.js';
+import { setupText } from '../../src/report/setup-text.js';
+import { visible } from '../../src/visible.js';
 import { truthReportHtml, writeTruthReport } from '../../src/report/truth-page.js';
-import { scoredRuns, whoseBeliefs } from '../../src/truth-seeking/analysis/from-run.js';
+import { policyName, scoredRuns, whoseBeliefs } from '../../src/truth-seeking/analysis/from-run.js';
 import { readScoredRuns } from '../../src/truth-seeking/analysis/index.js';
 import { crossRunDifference } from '../../src/truth-seeking/analysis/run-difference.js';
 import { tokenHeat } from '../../src/truth-seeking/analysis/token-heat.js';
@@ -108,6 +110,75 @@ test('whose beliefs a trajectory has stands beside them, also where nobody else 
   expect(truthShown('here', run).whose).toBe(shown.readers[0]!.whose);
   const page = truthReportHtml(run, UNCHECKED);
   expect(page.slice(page.indexOf('id="trajectories"')).split(shown.readers[0]!.whose)).toHaveLength(9);
+});
+
+test('a server lists truth runs by name, with what they are, and one that cannot be read says why', () => {
+  expect(truthFolders(root).map((folder) => path.basename(folder))).toEqual(['here', 'there']);
+  expect(truthFolders(path.join(root, 'nowhere'))).toEqual([]);
+  const line = truthLine(run.folder);
+  expect(line).toEqual({
+    ...{ name: 'here', policy: policyName(run), domains: run.start.config.domain, seed: '7', state: 'ended', reason: null },
+    ...{ trajectories: run.state.trajectories.length, results: run.state.results.length },
+  });
+  expect(truthShown('here', run).line).toEqual(line);
+  expect(truthLine(path.join(root, 'nowhere'))).toEqual({
+    ...{ name: 'nowhere', policy: '', domains: [], seed: '', state: 'unreadable', reason: expect.stringMatching(/./) },
+    ...{ trajectories: 0, results: 0 },
+  });
+});
+
+test('a server shows of a truth run what its records say, and of long texts the beginning', () => {
+  const shown = truthShown('here', run);
+  expect(shown.results).toEqual(
+    run.state.results
+      .map((result) => ({
+        ...{ setup: setupText(result.setup), strategy: result.strategy, direction: result.direction, value: result.value },
+        ...{ interval: result.interval, n: result.n, withoutNoise: slopeWithoutNoiseIn(result), reader: expect.anything() },
+      }))
+      .map((each, i) => ({ ...each, reader: shown.results[i]!.reader })),
+  );
+  expect(shown.trajectories).toHaveLength(8);
+  for (const [i, { trajectory, setup }] of run.state.trajectories.entries()) {
+    const problem = run.state.problem(trajectory.problemId) as unknown as {
+      question: string;
+      options: [string, string];
+      correctOption: 0 | 1;
+    };
+    const readings = run.state.beliefs(trajectory.id)!.readout.readings;
+    const common = { id: trajectory.id, setup: setupText(setup), question: problem.question, correctOption: problem.correctOption };
+    expect(shown.trajectories[i]).toEqual({ ...common, beliefs: readings.map(({ belief }) => belief!.p0) });
+    expect(truthTrajectory(run, trajectory.id)).toEqual({
+      ...common,
+      options: problem.options,
+      prompt: trajectory.prompt.map(({ role, content }) => ({ role, content: visible(content) })),
+      steps: trajectory.steps.map(({ content, trainable }) => ({ content: visible(content), trainable })),
+      readers: [
+        {
+          whose: shown.whose,
+          beliefs: readings.map(({ belief }) => ({ p0: belief!.p0, error: belief!.error ?? null })),
+        },
+      ],
+    });
+  }
+  expect(truthTrajectory(run, '00'.repeat(32))).toBeNull();
+  // of more and longer ones
+  const [first] = run.state.trajectories;
+  const long = 'q'.repeat(1000);
+  const setup = { ...first!.setup, domain: long };
+  const state = {
+    trajectories: Array(501).fill({ ...first!, setup }),
+    results: [{ ...run.state.results[0]!, setup, reader: null }],
+    readers: [],
+    complete: null,
+    problem: () => ({ kind: 'open', question: long }),
+    beliefs: () => null,
+  } as never;
+  const { trajectories, results, whose, line } = truthShown('x', { ...run, state });
+  expect([trajectories.length, whose, line.state]).toEqual([500, null, 'unfinished']);
+  expect(trajectories[0]).toEqual({
+    ...{ id: first!.trajectory.id, setup: `${'q'.repeat(119)}…`, question: `${'q'.repeat(199)}…`, beliefs: null, correctOption: null },
+  });
+  expect([results[0]!.setup.length, results[0]!.reader]).toEqual([120, null]);
 });
 
 test('a log that disagrees with itself is said to', () => {

@@ -1,6 +1,6 @@
 /**
- * The bounds of every member of every request are a contract: a client that keeps to them today must not be refused tomorrow. They stand
- * in bounds.txt, one line a member; what the server tells in /openapi.json is read by the schemas that refuse requests.
+ * The paths and the bounds of every member of every request are a contract: a client that keeps to them today must not be refused
+ * tomorrow. They stand in bounds.txt, one line a path and one a bound; what the server tells in /openapi.json is read by the schemas that refuse requests.
  */
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
@@ -31,6 +31,9 @@ function* boundsOf(place: string, schema: Schema): Generator<string> {
       const open = schema.exclusiveMinimum === true && unit === '' ? 'above ' : '';
       yield `${place} ${unit}${open}${shown(schema[least])}..${shown(schema[most])}`;
     }
+  const values = schema.const === undefined ? schema.enum : [schema.const];
+  if (values !== undefined) yield `${place} one of ${JSON.stringify(values)}`;
+  if ('default' in schema) yield `${place} default ${JSON.stringify(schema.default)}`;
   if ('pattern' in schema) yield `${place} ${String(schema.pattern)}`;
   for (const [name, member] of Object.entries(schema.properties ?? {})) yield* boundsOf(`${place}.${name}`, member);
   if (schema.items !== undefined) yield* boundsOf(`${place}[]`, schema.items);
@@ -38,7 +41,7 @@ function* boundsOf(place: string, schema: Schema): Generator<string> {
   for (const option of [...(schema.anyOf ?? []), ...(schema.oneOf ?? []), ...(schema.allOf ?? [])]) yield* boundsOf(place, option);
 }
 
-test('each member of each request has the bounds that bounds.txt says', async () => {
+test('each path is there, and each member of its requests has the bounds and the default that bounds.txt says', async () => {
   const runs = path.join(folder, 'runs');
   const server = await start({ runs, jobs: { runs, program: MAIN, models: [], tasks: [], atOnce: 1 } });
   const { paths } = (await send(server, '/openapi.json', { headers: asAdmin })).body;
@@ -47,6 +50,7 @@ test('each member of each request has the bounds that bounds.txt says', async ()
     Object.entries(operations).flatMap(([method, { requestBody, parameters = [] }]) => {
       const body = requestBody?.content?.['application/json']?.schema;
       return [
+        `${method} ${path}`,
         ...(body === undefined ? [] : boundsOf(`${method} ${path} `, body)),
         ...parameters.flatMap(({ name, schema }: { name: string; schema: Schema }) => [...boundsOf(`${method} ${path} ?${name}`, schema)]),
       ];

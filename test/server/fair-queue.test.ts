@@ -1,5 +1,7 @@
 /** Turns are shared out by whose they are, not by who came first with how many. */
+import { getEventListeners } from 'node:events';
 import { expect, test } from '@jest/globals';
+import { Random } from '../../src/random.js';
 import { FairQueue } from '../../src/server/fair-queue.js';
 
 const never = new AbortController().signal;
@@ -144,4 +146,177 @@ test('ranks are the lowest that are free among those of a key', async () => {
   turns[1]!.leave();
   expect((await queue.enter('a', never)).rank).toBe(1);
   expect((await queue.enter('a', never)).rank).toBe(3);
+});
+
+/** The rules of the docs once more, slowly: who runs and who waits are plain lists, and every question is asked of the whole of them. */
+class PlainQueue {
+  readonly running: { whose: string; rank: number; name: string }[] = [];
+  /** Whose turn it is next comes first. */
+  lines: { whose: string; names: string[] }[] = [];
+  isOpen = true;
+  readonly told: string[] = [];
+  constructor(readonly limits: { running: number; waiting: number; isShared: boolean }) {}
+
+  get waiting(): number {
+    return this.lines.reduce((sum, { names }) => sum + names.length, 0);
+  }
+
+  mayRun(whose: string): boolean {
+    const free = this.limits.running - this.running.length;
+    const own = this.running.filter((each) => each.whose === whose).length;
+    if (free === 0) return false;
+    // with it there are at most three of a key for each place that is free then
+    return own === 0 || !this.limits.isShared || own + 1 <= 3 * (free - 1);
+  }
+
+  run(whose: string, name: string): void {
+    const ranks = this.running.filter((each) => each.whose === whose).map(({ rank }) => rank);
+    const rank = [...Array(this.limits.running).keys()].find((each) => !ranks.includes(each))!;
+    this.running.push({ whose, rank, name });
+    this.told.push(`${name} runs at ${rank}`);
+  }
+
+  enter(whose: string, name: string): void {
+    const own = this.lines.find((line) => line.whose === whose);
+    if (this.isOpen && own === undefined && this.mayRun(whose)) return this.run(whose, name);
+    if (this.waiting === this.limits.waiting) {
+      const most = Math.max(0, ...this.lines.map(({ names }) => names.length));
+      const refused = `is refused: ${this.limits.waiting} replies wait already`;
+      // there has to be one who would still have more, or as many, without its last
+      if (most - 1 <= (own?.names.length ?? 0)) return void this.told.push(`${name} ${refused}`);
+      this.told.push(`${this.lines.find(({ names }) => names.length === most)!.names.pop()!} ${refused}`);
+    }
+    if (own === undefined) this.lines.push({ whose, names: [name] });
+    else own.names.push(name);
+  }
+
+  leave(name: string): void {
+    const at = this.running.findIndex((each) => each.name === name);
+    if (at < 0) return;
+    this.running.splice(at, 1);
+    this.admit();
+  }
+
+  goAway(name: string): void {
+    for (const line of this.lines) {
+      if (!line.names.includes(name)) continue;
+      line.names = line.names.filter((each) => each !== name);
+      this.told.push(`${name} is refused: gone`);
+    }
+    this.lines = this.lines.filter(({ names }) => names.length > 0);
+  }
+
+  admit(): void {
+    for (let next; this.isOpen && (next = this.lines.find(({ whose }) => this.mayRun(whose))) !== undefined; ) {
+      const { whose, names } = next;
+      this.lines = this.lines.filter((line) => line !== next);
+      this.run(whose, names[0]!);
+      if (names.length > 1) this.lines.push({ whose, names: names.slice(1) });
+    }
+  }
+}
+
+test.each([
+  [1, 2, false],
+  [3, 5, false],
+  [4, 3, true],
+  [9, 8, true],
+  [16, 6, true],
+])(
+  'with %i places and %i that may wait, shared: %s, whoever enters, leaves or goes away is served by the rules',
+  async (running, waiting, isShared) => {
+    const limits = { running, waiting, isShared };
+    const [queue, plain] = [new FairQueue(limits), new PlainQueue(limits)];
+    const told: string[] = [];
+    const leaves = new Map<string, () => void>();
+    const signals = new Map<string, AbortController>();
+    const random = new Random(BigInt(running));
+    const one = <T>(of: readonly T[]): T | undefined => of[random.nextInteger(0, Math.max(0, of.length - 1))];
+    let busiest = 0;
+    for (let i = 0; i < 700; i++) {
+      const act = random.nextInteger(0, 19);
+      if (act < 11) {
+        // one asks as often as all others
+        const whose = random.nextInteger(0, 1) === 0 ? 'a' : one(['b', 'c', 'd'])!;
+        const name = `${whose}${i}`;
+        const signal = new AbortController();
+        signals.set(name, signal);
+        plain.enter(whose, name);
+        queue.enter(whose, signal.signal).then(
+          ({ rank, leave }) => {
+            told.push(`${name} runs at ${rank}`);
+            leaves.set(name, leave);
+          },
+          ({ message }: Error) => void told.push(`${name} is refused: ${message}`),
+        );
+      } else if (act < 16) {
+        const name = one([...leaves.keys()]);
+        if (name === undefined) continue;
+        plain.leave(name);
+        leaves.get(name)!();
+        if (random.nextInteger(0, 1) === 1) leaves.get(name)!(); // the second time it is nothing
+        leaves.delete(name);
+      } else if (act < 18) {
+        const name = one(plain.lines.flatMap(({ names }) => names));
+        if (name === undefined) continue;
+        plain.goAway(name);
+        signals.get(name)!.abort(new Error('gone'));
+      } else if (act === 18) {
+        plain.isOpen = false;
+        queue.close();
+      } else {
+        plain.isOpen = true;
+        plain.admit();
+        queue.reopen();
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+      expect([told.sort(), queue.open]).toEqual([plain.told.sort(), plain.isOpen]);
+      expect([queue.running, queue.waiting]).toEqual([plain.running.length, plain.waiting]);
+      busiest = Math.max(busiest, queue.running);
+      told.length = 0;
+      plain.told.length = 0;
+    }
+    expect(busiest).toBeGreaterThanOrEqual(running - 1);
+  },
+);
+
+test('idle ends with the last that runs and not before, for everybody who waits for it, also where others wait for their turn', async () => {
+  const queue = new FairQueue({ running: 2, waiting: 9 });
+  await queue.idle();
+  const turns = [await queue.enter('a', never), await queue.enter('b', never)];
+  let told = 0;
+  for (let i = 0; i < 3; i++) void queue.idle().then(() => told++);
+  const seen = async (): Promise<number> => {
+    await new Promise((resolve) => setImmediate(resolve));
+    return told;
+  };
+  queue.close();
+  void queue.enter('c', never);
+  turns[0]!.leave();
+  expect(await seen()).toBe(0);
+  turns[1]!.leave();
+  expect(await seen()).toBe(3);
+  queue.reopen();
+  expect(queue.running).toBe(1);
+  void queue.idle().then(() => told++);
+  expect(await seen()).toBe(3);
+});
+
+test('who has waited is told of no end of its signal any more, and one that is turned away neither', async () => {
+  const queue = new FairQueue({ running: 1, waiting: 2 });
+  const { leave } = await queue.enter('a', never);
+  const [admittedLater, turnedAway] = [new AbortController(), new AbortController()];
+  const later = queue.enter('b', admittedLater.signal);
+  const away = queue.enter('b', turnedAway.signal);
+  const inItsPlace = queue.enter('c', never);
+  await expect(away).rejects.toMatchObject({ code: 'queue_full', message: '2 replies wait already' });
+  leave();
+  const turn = await later;
+  admittedLater.abort();
+  turnedAway.abort();
+  expect([queue.running, queue.waiting]).toEqual([1, 1]);
+  expect([getEventListeners(admittedLater.signal, 'abort'), getEventListeners(turnedAway.signal, 'abort')]).toEqual([[], []]);
+  turn.leave();
+  (await inItsPlace).leave();
+  expect([queue.running, queue.waiting]).toEqual([0, 0]);
 });

@@ -8,9 +8,13 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Registry } from '../../src/registry/index.js';
 import { listRuns, compareRuns } from '../../src/report/run-list.js';
 import { readRun, testEvaluation } from '../../src/run-folder/read-run.js';
+import { runPaths } from '../../src/run-folder/paths.js';
 import { readPage } from '../../src/server/page/files.js';
+import { ReadingThread } from '../../src/server/page/reading-thread.js';
+import { registryView } from '../../src/server/page/registry-view.js';
 import type { RolloutPage, RunDetail, RunLine } from '../../src/server/page/shapes.js';
 import type { Server } from '../../src/server/server.js';
+import { visible } from '../../src/visible.js';
 import { HOSTILE } from '../models/hostile.js';
 import { writeRunFolder } from '../models/run-folder.js';
 import { adapterFile, asAdmin, closeAll, eventsOf, longModel, reported, send, start, type Answer } from '../models/server.js';
@@ -263,6 +267,180 @@ describe('adapters', () => {
     expect(await told({ way: 'gate', problems: 1 })).toEqual(['gate', 'failed']);
     expect((await registry.read()).state.aliases[0]!.current).toBe(first);
   });
+});
+
+describe('a run of the model that is served', () => {
+  const [own, none] = [path.join(root, 'own'), path.join(root, 'none')];
+  const file = adapterFile('page-own', 12n);
+  const adapterSha256 = createHash('sha256').update(readFileSync(file)).digest('hex');
+  let serving: Server;
+  let direct: Server['models']['model'];
+  const ask = (target: string): Promise<Answer> => send(serving, target, { headers: asAdmin });
+  beforeAll(async () => {
+    serving = await start({ runs: own });
+    direct = serving.models.model;
+    const more = {
+      ...{
+        home: path.join(root, 'home'),
+        runId: '12'.repeat(16),
+        iterations: 2,
+        rollouts: 2,
+        problems: 2,
+        tiers: [{ id: 'T0' }],
+        modelSha256: await direct.hash(),
+      },
+      ...{ promptIds: [5, 6, 7], tokenIds: [8, 9, 10], adapterSha256, devReply: (iteration: number) => [11, 12 + iteration] },
+    };
+    const { folder } = await writeRunFolder({ ...more, folder: path.join(own, 'mine') });
+    const to = runPaths(folder).adapter(adapterSha256);
+    mkdirSync(path.dirname(to), { recursive: true });
+    cpSync(file, to);
+    await writeRunFolder({ ...more, folder: path.join(own, 'half'), runId: '34'.repeat(16), until: 'iterations', promptIds: [] });
+  });
+
+  test('its rollouts are scored token by token, under the model and under its adapter, which goes again', async () => {
+    const [{ id }] = (await ask('/api/runs/mine/rollouts')).body.data;
+    const text = (token: number): string => direct.detokenize([token], { withControl: true });
+    const adapter = await direct.loadAdapter(file);
+    for (const [under, model, of] of [
+      ['', 'base', null],
+      ['?under=base', 'base', null],
+      ['?under=adapter', "base with the run's adapter", adapter],
+    ] as const) {
+      const [scores] = await direct.score([5, 6, 7], [[8, 9, 10]], { adapter: of });
+      const { status, body } = await ask(`/api/runs/mine/rollouts/${id}/scores${under}`);
+      expect([status, body]).toEqual([
+        200,
+        { model, tokens: [8, 9, 10].map((token, i) => ({ text: visible(text(token)), logprob: scores![i] })) },
+      ]);
+    }
+    await adapter.dispose();
+    expect(serving.usage().models[0]!.adapters).toEqual([]);
+    const refused = async (target: string): Promise<unknown[]> => {
+      const { status, body } = await ask(target);
+      return [status, body.error.type, body.error.code, body.error.message];
+    };
+    const [{ id: other }] = (await ask('/api/runs/half/rollouts')).body.data;
+    expect(await refused(`/api/runs/half/rollouts/${other}/scores`)).toEqual([
+      ...[404, 'not_found_error', 'not_found'],
+      'the log does not hold the ids of this prompt, or the reply is one of several turns',
+    ]);
+    expect(await refused('/api/runs/mine/rollouts/0/scores')).toEqual([
+      404,
+      'not_found_error',
+      'run_not_found',
+      'the run has no rollout 0',
+    ]);
+    expect((await ask(`/api/runs/mine/rollouts/${id}/scores?under=other`)).status).toBe(400);
+  });
+
+  test('its dev problems have their replies, iteration by iteration', async () => {
+    const { body: problems } = await ask('/api/runs/mine/problems');
+    for (const { problem, tier, verdicts } of problems) {
+      const { body } = await ask(`/api/runs/mine/problems/${problem}`);
+      expect(body).toEqual({
+        problem,
+        tier,
+        replies: [1, 2].map((iteration) => ({
+          iteration,
+          verdict: verdicts.find((each: { iteration: number }) => each.iteration === iteration).verdict,
+          finish: 'stop',
+          text: visible(direct.detokenize([11, 12 + iteration])),
+        })),
+      });
+    }
+    const { status, body } = await ask(`/api/runs/mine/problems/${'00'.repeat(32)}`);
+    expect([status, body.error.code, body.error.message]).toEqual([404, 'run_not_found', 'the run has no such dev problem']);
+    expect((await ask('/api/runs/mine/problems/x')).status).toBe(400);
+    expect((await get('/api/runs/one/problems/' + problems[0].problem)).body.error).toMatchObject({
+      code: 'other_model',
+      message: 'the run is of another model than base, which is served here',
+    });
+  });
+
+  test('what is served is told, and what there is none of', async () => {
+    const { body } = await ask('/api/status');
+    expect(body).toEqual({
+      version: JSON.parse(readFileSync('package.json', 'utf8')).version,
+      model: 'base',
+      modelSha256: await direct.hash(),
+      registry: false,
+      rssBytes: expect.any(Number),
+      modelBytes: serving.usage().usedBytes,
+      running: 0,
+      waiting: 0,
+    });
+    const { status, body: refused } = await ask('/api/adapters');
+    expect([status, refused.error.message]).toEqual([404, 'this server has no registry: start it with --registry']);
+    expect((await ask('/api/truth')).body).toEqual([]);
+    expect((await ask('/api/truth/x')).body.error.code).toBe('run_not_found');
+    expect((await ask('/api/compare?a=mine&b=half')).body.error).toMatchObject({
+      code: 'runs_not_comparable',
+      type: 'invalid_request_error',
+    });
+    expect((await ask('/api/compare?a=mine&b=half')).status).toBe(409);
+    const bare = await start();
+    expect((await send(bare, '/api/runs', { headers: asAdmin })).body.error.code).toBe('unknown_url');
+    await bare.close(0);
+  });
+
+  test('its registry is told as its log has it', async () => {
+    const kept = new Registry({ folder: path.join(none, 'registry'), witness: false, home: path.join(root, 'home') });
+    const base = { name: 'b'.repeat(200), sha256: 'ba'.repeat(32) };
+    const evidence = [{ description: 'e'.repeat(400), sha256: 'ee'.repeat(32) }];
+    const { id, record } = await kept.publish({ file, base, evidence });
+    const other = (await kept.publish({ file: adapterFile('page-own-2', 13n), base })).id;
+    const slot = { scenario: 'sql' };
+    await kept.move({ slot, alias: 'shadow', id, reason: 'r'.repeat(400) });
+    await kept.move({ slot, alias: 'shadow', id: other, reason: 'second' });
+    const view = registryView(await kept.read());
+    expect(view.adapters.map((each) => each.id)).toEqual([other, id]);
+    expect(view.adapters[1]).toEqual({
+      id,
+      name: expect.any(String),
+      publishedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+      withdrawn: null,
+      collected: false,
+      base: `${'b'.repeat(79)}…`,
+      baseSha256: base.sha256,
+      sha256: adapterSha256,
+      bytes: readFileSync(file).length,
+      rank: record.adapter.rank,
+      layers: record.adapter.layers,
+      dataset: null,
+      evidence: [{ description: `${'e'.repeat(299)}…`, sha256: 'ee'.repeat(32) }],
+      parent: null,
+      producedBy: [],
+    });
+    expect(Math.abs(Date.parse(view.adapters[1]!.publishedAt) - Date.now())).toBeLessThan(100_000);
+    const name = 'sql@shadow';
+    expect(view.moves).toMatchObject([
+      { name, from: id, to: other, reason: 'second' },
+      { name, from: null, to: id, reason: `${'r'.repeat(299)}…` },
+    ]);
+    expect(view.aliases).toMatchObject([
+      { name, current: other, before: id, reason: 'second', movedAt: view.moves[0]!.at, by: view.moves[0]!.by },
+    ]);
+    expect(view.gates).toEqual([]);
+    expect(view.tasks).toContain('sql');
+  });
+});
+
+test('a thread that was lost is begun again, and whoever waited for it is told', async () => {
+  const reading = new ReadingThread(runs);
+  const [first, second] = await Promise.all([reading.value('list'), reading.value('rollouts', 'one', { offset: 0, limit: 1 })]);
+  expect([first.map(({ name }) => name).sort(), second.total]).toEqual([['abl/full-7', 'hostile', 'one', 'two'], 12]);
+  await expect(reading.value('rollout', 'one', 999_999)).rejects.toMatchObject({
+    code: 'RUN_NOT_FOUND',
+    message: 'the run has no rollout 999999',
+    remedy: expect.stringMatching(/./),
+  });
+  const waiting = reading.json('list');
+  const lost = expect(waiting).rejects.toThrow('the thread that reads runs ended');
+  await reading.close();
+  await lost;
+  expect((await reading.value('list')).length).toBe(4);
+  await reading.close();
 });
 
 const built = existsSync('dist/web/index.html');

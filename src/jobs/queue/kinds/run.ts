@@ -19,7 +19,9 @@ export const statedSettings = z.custom<RunSettingsInput>(
  * @throws NotAllowed; IsoproError INVALID_ARGUMENT as resolveSettings
  */
 export function standingFor(stated: RunSettingsInput, names: Names): RunSettingsInput {
-  const { task, check, algorithm } = resolveSettings(stated);
+  // where no model is named the defaults are those of the one that is served
+  const served = names.allowed.models.get(names.allowed.model)!;
+  const { task, check, algorithm } = resolveSettings(mergeSettings({ model: { name: served } }, stated));
   return mergeSettings(stated, {
     model: { name: names.model(stated.model?.name ?? names.allowed.model, 'settings.model.name') },
     task: names.task(task, 'settings.task'),
