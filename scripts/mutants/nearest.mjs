@@ -100,6 +100,7 @@ const NEAREST = {
     'monitor/session',
     'monitor/trainee',
     'tasks/failures',
+    'training/settings',
     'loop/opening',
     'loop/parts',
     'loop/modes',
