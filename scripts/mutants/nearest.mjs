@@ -100,6 +100,8 @@ const NEAREST = {
     'monitor/session',
     'monitor/trainee',
     'tasks/failures',
+    'training/checkpoints',
+    'training/refusals',
     'training/settings',
     'loop/opening',
     'loop/parts',
