@@ -52,3 +52,21 @@ test('who is cancelled leaves the queue, and those behind move up', async () => 
   expect([budget.used, budget.waiting]).toEqual([100, 0]);
   await expect(budget.take(1, options('late', true, controller.signal))).rejects.toMatchObject({ code: 'ABORTED' });
 });
+
+test('all of it is given to one or to several, to the last byte; who was let in has left the queue for good', async () => {
+  const budget = new MemoryBudget(100);
+  const whole = await budget.take(100, options('whole'));
+  const controller = new AbortController();
+  const waiting = [60, 40, 1].map((bytes) => budget.take(bytes, options('waiting', true, controller.signal)));
+  expect([budget.used, budget.waiting]).toEqual([100, 3]);
+  whole();
+  const [first, second] = await Promise.all(waiting.slice(0, 2));
+  expect([budget.used, budget.waiting]).toEqual([100, 1]);
+  const refused = budget.take(1, options('hasty'));
+  await expect(refused).rejects.toMatchObject({ message: "hasty needs 1 bytes; of the host's 100, 0 are free, and 1 others wait" });
+  controller.abort(); // of those who were let in nothing is taken away
+  await expect(waiting[2]).rejects.toMatchObject({ code: 'ABORTED' });
+  expect([budget.used, budget.waiting]).toEqual([100, 0]);
+  for (const giveBack of [first!, second!, first!, second!]) giveBack();
+  expect(budget.used).toBe(0);
+});

@@ -43,3 +43,31 @@ test('a value that could not be closed, or opened, keeps nobody from a new one',
   const good = { open: async () => 2, close: async () => undefined };
   expect((await shared.hold('a', good)).value).toBe(2);
 });
+
+test('is closed with the last who holds it, and each lets go once; who comes too late, or leaves early, opens and keeps nothing', async () => {
+  const shared = new SharedValues<string>();
+  const told: string[] = [];
+  let opened = (_: string): void => {};
+  const opening = {
+    open: (signal: AbortSignal) => {
+      signal.addEventListener('abort', () => told.push('abandoned'));
+      return new Promise<string>((resolve) => (opened = resolve));
+    },
+    close: async (value: string) => void told.push(`close ${value}`),
+  };
+  await expect(shared.hold('a', opening, AbortSignal.abort())).rejects.toMatchObject({ code: 'ABORTED' });
+  const controller = new AbortController();
+  const [one, two, left] = [shared.hold('a', opening), shared.hold('a', opening), shared.hold('a', opening, controller.signal)];
+  expect(shared.values()).toEqual([]); // not open yet
+  controller.abort();
+  await expect(left).rejects.toMatchObject({ code: 'ABORTED' });
+  await later();
+  opened('x');
+  const [first, second] = [await one, await two];
+  expect(shared.values()).toEqual([{ value: 'x', references: 2 }]);
+  await first.release();
+  await first.release();
+  expect([shared.values(), told]).toEqual([[{ value: 'x', references: 1 }], []]);
+  await second.release();
+  expect([shared.values(), told]).toEqual([[], ['abandoned', 'close x']]);
+});
