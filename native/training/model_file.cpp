@@ -38,7 +38,7 @@ const FileType& fileType(const std::string& name) {
   for (const FileType& row : kFileTypes) {
     if (name == row.name) return row;
   }
-  throw Error("INVALID_ARGUMENT", "models cannot be written as " + name);
+  throw Error(ErrorCode::invalidArgument, "models cannot be written as " + name);
 }
 
 void putNumber(ByteWriter& w, std::string_view key, std::uint32_t value) {
@@ -68,13 +68,13 @@ ModelFile::Tensor& ModelFile::find(const std::string& name) {
   for (Tensor& tensor : tensors_) {
     if (tensor.source->name == name) return tensor;
   }
-  throw Error("INVALID_ARGUMENT", "the model file has no tensor " + name);
+  throw Error(ErrorCode::invalidArgument, "the model file has no tensor " + name);
 }
 
 void ModelFile::replace(const std::string& name, std::vector<float> values) {
   Tensor& tensor = find(name);
   if (static_cast<std::int64_t>(values.size()) != tensor.source->elements())
-    throw Error("INVALID_ARGUMENT", "tensor " + name + " has another size");
+    throw Error(ErrorCode::invalidArgument, "tensor " + name + " has another size");
   if (tensor.rows == 1) tensor.type = GGML_TYPE_F32;
   tensor.change.values = std::move(values);
 }
@@ -84,7 +84,7 @@ void ModelFile::adapt(const std::string& name, float scale, std::vector<float> a
   const std::size_t rank = a.size() / static_cast<std::size_t>(tensor.columns());
   if (rank == 0 || a.size() != rank * static_cast<std::size_t>(tensor.columns()) ||
       b.size() != rank * static_cast<std::size_t>(tensor.rows)) {
-    throw Error("INVALID_ARGUMENT", "the factors of " + name + " have other shapes");
+    throw Error(ErrorCode::invalidArgument, "the factors of " + name + " have other shapes");
   }
   tensor.change.scale = scale;
   tensor.change.a = std::move(a);
@@ -186,8 +186,8 @@ void ModelFile::encodeRows(const Tensor& tensor, std::int64_t begin, std::int64_
   for (const float value : values) {
     // Not finite, or beyond the f16 in which scales of blocks are kept.
     if (!(std::fabs(value) <= largest)) {
-      throw Error("NUMERIC_FAILURE", "tensor " + std::string(tensor.source->name) + " holds " + std::to_string(value) + ", which " +
-                                         ggml_type_name(tensor.type) + " cannot hold");
+      throw Error(ErrorCode::numericFailure, "tensor " + std::string(tensor.source->name) + " holds " + std::to_string(value) + ", which " +
+                                                 ggml_type_name(tensor.type) + " cannot hold");
     }
   }
   ggml_quantize_chunk(tensor.type, values.data(), to, 0, count, columns, nullptr);
