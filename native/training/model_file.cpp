@@ -41,6 +41,12 @@ const FileType& fileType(const std::string& name) {
   throw Error(ErrorCode::invalidArgument, "models cannot be written as " + name);
 }
 
+// nullptr where no model is written as that.
+const FileType* fileType(ggml_type type) {
+  const auto* row = std::find_if(kFileTypes.begin(), kFileTypes.end(), [&](const FileType& each) { return each.type == type; });
+  return row == kFileTypes.end() ? nullptr : &*row;
+}
+
 void putNumber(ByteWriter& w, std::string_view key, std::uint32_t value) {
   w.text<std::uint64_t>(key);
   w.put(static_cast<std::uint32_t>(GgufType::Uint32));
@@ -102,10 +108,8 @@ std::uint32_t ModelFile::fileTypeId() const {
     if (tensor.source->rank == 2 && tensor.rows > 1) values[tensor.type] += tensor.source->elements();
   }
   const auto most = std::max_element(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  for (const FileType& row : kFileTypes) {
-    if (most != values.end() && row.type == most->first) return row.id;
-  }
-  return fileType(ggml_type_name(type_)).id;
+  const FileType* row = most == values.end() ? nullptr : fileType(most->first);
+  return (row == nullptr ? fileType(type_) : row)->id;
 }
 
 // Metadata entries are copied as they lie in the file, but for the one that names the type of the matrices.

@@ -126,8 +126,8 @@ TEST(objectives_of_one_token) {
   s.oldLogprobs = {9, -2};
   is(-2, -1, -1, false);
   const double up = std::log(1.5), down = std::log(0.5);
-  is(-2 + up, -1.3, 0, true);            // good and already likelier
-  is(-2 + down, -0.5, -0.5, false);      // good and less likely: pulled back with its whole ratio
+  is(-2 + up, -1.3, 0, true);        // good and already likelier
+  is(-2 + down, -0.5, -0.5, false);  // good and less likely: pulled back with its whole ratio
   is(-2 + std::log(1.2), -1.2, -1.2, false);
   s.advantages[1] = -2;
   is(-2 + up, 1.5, 1.5, false);
@@ -197,7 +197,8 @@ TEST(figures_of_each_micro_batch) {
   std::fill(batch[3].labelled.begin(), batch[3].labelled.end(), std::uint8_t{0});
   batch[3].tokens[0] = (batch[3].tokens[0] + 1) % 50;
   const StepStatistics s = trainer.differentiate(batch, {}, kNever, {{1, 2, 1}});
-  const StepStatistics first = trainer.differentiate({batch[0]}, {}, kNever), second = trainer.differentiate({batch[1], batch[2]}, {}, kNever);
+  const StepStatistics first = trainer.differentiate({batch[0]}, {}, kNever),
+                       second = trainer.differentiate({batch[1], batch[2]}, {}, kNever);
   CHECK((s.microBatchTokens == std::vector<std::int64_t>{first.tokens, second.tokens, 0}));
   CHECK_NEAR(s.microBatchNorms[0] / first.gradNorm, 1, 1e-5);
   CHECK_NEAR(s.microBatchNorms[1] / second.gradNorm, 1, 1e-5);
@@ -232,8 +233,7 @@ TEST(a_step_reports_its_rate_and_the_adapter_that_it_leaves) {
     for (std::size_t m = 0; m < s.modules.size(); ++m) {
       const Lora& lora = *trainer.loras()[m];
       CHECK(s.modules[m].rankUse == rankUse(lora.a, lora.b) && s.modules[m].updateRatio > 0);
-      CHECK(s.modules[m].dormantFraction ==
-            static_cast<double>(s.modules[m].dormantDirections.size()) / static_cast<double>(lora.rank()));
+      CHECK(s.modules[m].dormantFraction == static_cast<double>(s.modules[m].dormantDirections.size()) / static_cast<double>(lora.rank()));
     }
   }
 }
@@ -353,7 +353,8 @@ TEST(gradients_of_one_adapted_map) {
         for (std::int64_t t = 0; t < tokens; ++t) {
           double low = 0;
           for (std::int64_t i = 0; i < in; ++i)
-            low += static_cast<double>(x[static_cast<std::size_t>(t * in + i)]) * static_cast<double>(lora.a.value[static_cast<std::size_t>(j * in + i)]);
+            low += static_cast<double>(x[static_cast<std::size_t>(t * in + i)]) *
+                   static_cast<double>(lora.a.value[static_cast<std::size_t>(j * in + i)]);
           expected += 2 * copies[static_cast<std::size_t>(t)] * std::fabs(low);
         }
         CHECK_NEAR(lora.activity[static_cast<std::size_t>(j)], expected, 1e-5);
@@ -440,9 +441,9 @@ TEST(bytes_of_activations_are_those_that_a_pass_fills) {
     act.input = draw(random, tokens * shape.width);
     std::vector<float> output(act.input.size());
     blockForward(context, model->layers[0], 0, act, output.data());
-    const std::int64_t kept = sizeOf({&act.input, &act.inputRms, &act.middleRms, &act.q, &act.k, &act.v, &act.rawQ, &act.rawK, &act.queryRms,
-                                      &act.keyRms, &act.attended, &act.projected, &act.projectedRms, &act.middle, &act.gate, &act.up,
-                                      &act.fed, &act.fedRms});
+    const std::int64_t kept =
+        sizeOf({&act.input, &act.inputRms, &act.middleRms, &act.q, &act.k, &act.v, &act.rawQ, &act.rawK, &act.queryRms, &act.keyRms,
+                &act.attended, &act.projected, &act.projectedRms, &act.middle, &act.gate, &act.up, &act.fed, &act.fedRms});
     CHECK(static_cast<std::int64_t>(BlockActivations::bytes(h, tokens)) == kept);
     CHECK(BlockActivations::bytes(h, 0) == 0);
     if (std::string(architecture) != "gemma2") continue;
@@ -505,7 +506,9 @@ TEST(a_batch_beyond_the_memory_is_told_what_would_fit) {
   std::size_t optimiser = 0;
   for (const Parameter* p : trainer.parameters()) optimiser += p->value.size() * 12;  // value's gradient and two moments
   // The least memory for activations is 150 MB.
-  const auto bytes = [&](std::size_t rows) { return BlockActivations::bytes(trainer.model().hyper, static_cast<std::int64_t>(rows)) + rows * 32 * 4; };
+  const auto bytes = [&](std::size_t rows) {
+    return BlockActivations::bytes(trainer.model().hyper, static_cast<std::int64_t>(rows)) + rows * 32 * 4;
+  };
   const auto says = [&](const std::string& what, std::size_t rows, const std::string& one) {
     return "memoryBytes of 1000 does not hold the activations of " + what + " of " + std::to_string(rows) + " tokens: it takes " +
            std::to_string(bytes(rows) + optimiser) + ", or a " + one + " of at most " + std::to_string(rows * 150'000'000 / bytes(rows)) +
@@ -531,7 +534,8 @@ TEST(a_trainer_says_what_it_trains) {
   const auto loras = trainer.loras();
   CHECK(loras.size() == 2 && loras[0]->module == "blk.1.attn_k" && loras[1]->module == "blk.2.ffn_down");
   CHECK(&trainer.lora("blk.2.ffn_down") == loras[1]);
-  CHECK(loras[0]->scale == 2 && loras[0]->dropout == 0.25f && loras[0]->dropoutKey == dropoutKey(1, kKey) && loras[0]->activity.size() == 3);
+  CHECK(loras[0]->scale == 2 && loras[0]->dropout == 0.25f && loras[0]->dropoutKey == dropoutKey(1, kKey) &&
+        loras[0]->activity.size() == 3);
   // A: uniform in +-1 / sqrt(in), direction after direction from the seed; B: zero.
   Random random(77);
   for (const Lora* lora : loras) {
@@ -585,8 +589,8 @@ TEST(all_weights_by_their_names) {
     }
     return names;
   };
-  std::set<std::string> expected = {"token_embd.weight",     "output.weight",       "output_norm.weight",  "blk.0.attn_norm.weight",
-                                    "blk.0.ffn_norm.weight", "blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.attn_v.weight",
+  std::set<std::string> expected = {"token_embd.weight",        "output.weight",         "output_norm.weight",  "blk.0.attn_norm.weight",
+                                    "blk.0.ffn_norm.weight",    "blk.0.attn_q.weight",   "blk.0.attn_k.weight", "blk.0.attn_v.weight",
                                     "blk.0.attn_output.weight", "blk.0.ffn_gate.weight", "blk.0.ffn_up.weight", "blk.0.ffn_down.weight"};
   CHECK(namesOf("llama", false) == expected);
   auto biased = expected;
@@ -604,7 +608,8 @@ TEST(all_weights_by_their_names) {
 // A bias on every map, the head's included, an odd number of everything, a scaled rotation and a window of one row more than fits.
 TEST(gradients_with_every_bias_and_odd_sizes) {
   Shape shape;
-  shape.width = 36, shape.heads = 3, shape.keyHeads = 1, shape.headWidth = 10, shape.feedForward = 23, shape.vocabulary = 31, shape.layers = 3;
+  shape.width = 36, shape.heads = 3, shape.keyHeads = 1, shape.headWidth = 10, shape.feedForward = 23, shape.vocabulary = 31,
+  shape.layers = 3;
   shape.window = 3;
   for (const char* architecture : {"qwen2", "gemma2"}) {
     for (const bool all : {true, false}) {
@@ -628,7 +633,8 @@ TEST(gradients_with_every_bias_and_odd_sizes) {
 // More than one block of 128 queries, with a window that crosses it.
 TEST(gradients_across_blocks_of_queries) {
   Shape shape;
-  shape.width = 16, shape.heads = 2, shape.keyHeads = 1, shape.headWidth = 8, shape.feedForward = 16, shape.context = 256, shape.window = 60;
+  shape.width = 16, shape.heads = 2, shape.keyHeads = 1, shape.headWidth = 8, shape.feedForward = 16, shape.context = 256,
+  shape.window = 60;
   TrainerOptions options;
   options.targets = {{0, kQuery, 2, 1, 0}, {0, kKey, 2, 1, 0}, {0, kValue, 2, 1, 0}, {1, kKey, 2, 1, 0}};
   options.threads = 2;
@@ -653,7 +659,8 @@ TEST(gradients_across_blocks_of_queries) {
 // The head takes as many rows at a time as its memory allows; a batch of more is as its parts.
 TEST(more_targets_than_the_head_takes_at_once) {
   Shape shape;
-  shape.layers = 1, shape.width = 16, shape.heads = 2, shape.headWidth = 8, shape.feedForward = 16, shape.vocabulary = 90'000, shape.context = 128;
+  shape.layers = 1, shape.width = 16, shape.heads = 2, shape.headWidth = 8, shape.feedForward = 16, shape.vocabulary = 90'000,
+  shape.context = 128;
   for (const char* architecture : {"llama", "gemma2"}) {
     TrainerOptions options;
     options.targets = {{0, kDown, 2, 1, 0}};
