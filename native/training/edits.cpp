@@ -1,7 +1,6 @@
 // Edits of the adapter between steps. Each keeps the function that the adapter computes, except recycleDirections,
 // which drops the contribution of the recycled directions.
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "support/error.h"
@@ -54,11 +53,7 @@ void Trainer::setAdapter(std::vector<AdapterModule> modules) {
   if (options_.allWeights) throw Error(ErrorCode::invalidArgument, "all weights are trained: there is no adapter to replace");
   const std::vector<Target> targets = fit(modules, *model_);
   std::vector<std::unique_ptr<Lora>> made;
-  std::set<std::string> names;
-  for (const Target& target : targets) {
-    made.push_back(loraFor(target));
-    if (!names.insert(made.back()->module).second) throw Error(ErrorCode::invalidArgument, made.back()->module + " is a target already");
-  }
+  for (const Target& target : targets) made.push_back(loraFor(target));
   for (Layer& layer : model_->layers) {
     for (Linear& linear : layer.linear) linear.lora.reset();
   }
