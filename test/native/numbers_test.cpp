@@ -529,6 +529,7 @@ TEST(a_trainer_says_what_it_trains) {
   options.seed = 77;
   Trainer trainer(randomModel("llama", shape, 1), options);
   const TrainerInformation i = trainer.information();
+  CHECK(i.modelBytes == 0);  // of no file
   CHECK(i.layers == 3 && i.width == 64 && i.vocabulary == 50 && i.contextLength == 64 && i.lowestTrained == 1);
   CHECK(i.parameters == 3 * (64 + 32) + 5 * (96 + 64) && i.keptLayers == 2 && i.architecture == "llama");
   const auto loras = trainer.loras();
