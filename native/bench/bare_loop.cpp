@@ -38,7 +38,7 @@ double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>&
   params.no_perf = true;
   const std::unique_ptr<llama_context, decltype(&llama_free)> context(
       callLlama([&] { return llama_init_from_model(model.handle(), params); }), llama_free);
-  if (context == nullptr) throw Error("OUT_OF_MEMORY", "no context for the bare loop");
+  if (context == nullptr) throw Error(ErrorCode::outOfMemory, "no context for the bare loop");
   const std::unique_ptr<llama_batch, BatchDeleter> batch(new llama_batch(llama_batch_init(kBatch, 0, 1)));
   llama_memory_t memory = llama_get_memory(context.get());
 
@@ -52,7 +52,7 @@ double bareDecodeLoop(const Model& model, const std::vector<std::vector<Token>>&
   };
   const auto decode = [&] {
     if (callLlama([&] { return llama_decode(context.get(), *batch); }) != 0)
-      throw Error("NATIVE_FAILURE", "llama_decode failed in the bare loop");
+      throw Error(ErrorCode::nativeFailure, "llama_decode failed in the bare loop");
   };
 
   std::vector<Token> last(static_cast<size_t>(sequences));

@@ -98,7 +98,7 @@ ProductRates productRates(const ProductRequest& r) {
     if (name != nullptr && r.type == name && kernels::readable(static_cast<ggml_type>(t))) type = static_cast<ggml_type>(t);
   }
   if (type == GGML_TYPE_COUNT || r.columns % ggml_blck_size(type) != 0)
-    throw Error("INVALID_ARGUMENT", "no such type, or rows that it does not divide: " + r.type);
+    throw Error(ErrorCode::invalidArgument, "no such type, or rows that it does not divide: " + r.type);
   Random random(1);
   const auto draw = [&](std::int64_t count) {
     std::vector<float> values(static_cast<std::size_t>(count));

@@ -116,7 +116,7 @@ Napi::Promise joinBatch(ModelSession& session, Napi::Value alive, Napi::Value on
         [&call, &session, shared] {
           try {
             session.dropRetired();
-            if (session.batch == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
+            if (session.batch == nullptr) throw Error(ErrorCode::objectDisposed, "the model has been disposed");
             session.batch->join(call, std::move(*shared));
           } catch (...) {
             call.reject(std::current_exception());

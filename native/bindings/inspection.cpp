@@ -1,5 +1,6 @@
 #include "bindings/inspection.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,12 +23,12 @@ Napi::Array listFrom(Napi::Env env, const Items& items, Make make) {
   return array;
 }
 
-Napi::Value problemOf(Napi::Env env, const std::string& code, const std::string& message) {
-  if (code.empty()) return env.Null();
-  Napi::Object problem = Napi::Object::New(env);
-  problem.Set("code", code);
-  problem.Set("message", message);
-  return problem;
+Napi::Value problemOf(Napi::Env env, const std::optional<Problem>& problem) {
+  if (!problem) return env.Null();
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("code", codeName(problem->code));
+  object.Set("message", problem->message);
+  return object;
 }
 
 Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
@@ -65,17 +66,17 @@ Napi::Object toObject(Napi::Env env, const Inspection& inspection) {
                return entry;
              }));
   object.Set("warnings", fromTexts(env, inspection.warnings));
-  object.Set("problem", problemOf(env, inspection.problemCode, inspection.problem));
+  object.Set("problem", problemOf(env, inspection.problem));
   return object;
 }
 
-// Why the trainer would refuse what inference loads; code and message, both empty where it would not.
-std::pair<std::string, std::string> trainingProblem(const std::string& path) {
+// Why the trainer would refuse what inference loads.
+std::optional<Problem> trainingProblem(const std::string& path) {
   try {
     training::loadWeights(path);
-    return {};
+    return std::nullopt;
   } catch (const Error& error) {
-    return {error.code(), error.what()};
+    return Problem{error.code(), error.what()};
   }
 }
 
@@ -83,11 +84,11 @@ std::pair<std::string, std::string> trainingProblem(const std::string& path) {
 Napi::Value inspectModel(const Napi::CallbackInfo& info) {
   return PoolJob::run(info.Env(), [path = info[0].As<Napi::String>().Utf8Value()]() -> MakeValue {
     Inspection inspection = inspect(path);
-    const bool loads = inspection.kind != "adapter" && inspection.problemCode.empty();
-    auto training = loads ? trainingProblem(path) : std::pair(inspection.problemCode, inspection.problem);
+    const bool loads = inspection.kind != "adapter" && !inspection.problem;
+    auto training = loads ? trainingProblem(path) : inspection.problem;
     return [inspection = std::move(inspection), training = std::move(training)](Napi::Env env) -> Napi::Value {
       Napi::Object object = toObject(env, inspection);
-      object.Set("trainingProblem", problemOf(env, training.first, training.second));
+      object.Set("trainingProblem", problemOf(env, training));
       return object;
     };
   });

@@ -9,7 +9,9 @@
 namespace isopro::bindings {
 namespace {
 
-std::exception_ptr disposed() { return std::make_exception_ptr(Error("OBJECT_DISPOSED", "the object was disposed before the call ran")); }
+std::exception_ptr disposed() {
+  return std::make_exception_ptr(Error(ErrorCode::objectDisposed, "the object was disposed before the call ran"));
+}
 
 }  // namespace
 
@@ -46,7 +48,8 @@ void JobThread::dropCancelled() {
       job.ended = true;
     }
   }
-  for (const Dropped& drop : dropped) drop(std::make_exception_ptr(Error("ABORTED", "the call was cancelled before its turn came")));
+  for (const Dropped& drop : dropped)
+    drop(std::make_exception_ptr(Error(ErrorCode::aborted, "the call was cancelled before its turn came")));
 }
 
 void JobThread::cancelAll() {

@@ -201,7 +201,7 @@ class NativeModel : public Wrapped<NativeModel> {
     const BatchSettings settings{intOf(object.Get("cells")), intOf(object.Get("maxSequences")), intOf(object.Get("prefixTokens"))};
     return start(info, never(), [settings](Call&, ModelSession& session, const auto&) {
       Context& own = session.readyContext();
-      if (session.batch != nullptr) throw Error("INVALID_ARGUMENT", "the model has a running batch");
+      if (session.batch != nullptr) throw Error(ErrorCode::invalidArgument, "the model has a running batch");
       giveWay();
       const int threads = own.governor().maxThreads();
       auto context = std::make_unique<Context>(session.model, threads, own.fixedThreads());
@@ -341,7 +341,7 @@ class NativeModel : public Wrapped<NativeModel> {
     disposed_ = true;
     session_->thread.cancelAll();
     return start(info, never(), [](Call&, ModelSession& session, const auto&) {
-      if (session.batch != nullptr) session.batch->close(std::make_exception_ptr(Error("ABORTED", "the model was disposed")));
+      if (session.batch != nullptr) session.batch->close(std::make_exception_ptr(Error(ErrorCode::aborted, "the model was disposed")));
       session.batch.reset();
       session.adapter.reset();
       session.samplers.reset();
@@ -366,7 +366,7 @@ class NativeModel : public Wrapped<NativeModel> {
   }
 
   const Model& loaded() const {
-    if (disposed_ || session_->model == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
+    if (disposed_ || session_->model == nullptr) throw Error(ErrorCode::objectDisposed, "the model has been disposed");
     return *session_->model;
   }
 

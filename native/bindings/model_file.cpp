@@ -18,7 +18,7 @@ struct ModelFileSession {
   JobThread thread;  // last: stops before the file is destroyed
 
   training::ModelFile& ready() const {
-    if (*file == nullptr) throw Error("OBJECT_DISPOSED", "the model file has been disposed");
+    if (*file == nullptr) throw Error(ErrorCode::objectDisposed, "the model file has been disposed");
     return **file;
   }
 };

@@ -54,7 +54,7 @@ void NativeAdapter::fill(std::shared_ptr<ModelSession> session, std::shared_ptr<
 }
 
 const std::shared_ptr<Adapter>& NativeAdapter::adapter() const {
-  if (adapter_.empty()) throw Error("OBJECT_DISPOSED", "the adapter has been disposed");
+  if (adapter_.empty()) throw Error(ErrorCode::objectDisposed, "the adapter has been disposed");
   return adapter_.front();
 }
 

@@ -41,7 +41,7 @@ struct ModelSession {
   void continueBatch();
 
   Context& readyContext() const {
-    if (context == nullptr) throw Error("OBJECT_DISPOSED", "the model has been disposed");
+    if (context == nullptr) throw Error(ErrorCode::objectDisposed, "the model has been disposed");
     return *context;
   }
 };

@@ -30,7 +30,7 @@ struct TrainerSession {
   JobThread thread;                                // last: stops before the trainer is destroyed
 
   Trainer& ready() const {
-    if (trainer == nullptr) throw Error("OBJECT_DISPOSED", "the trainer has been disposed");
+    if (trainer == nullptr) throw Error(ErrorCode::objectDisposed, "the trainer has been disposed");
     return *trainer;
   }
 };

@@ -40,15 +40,15 @@ using BoundaryValues = std::map<int, std::vector<float>>;
 void forward(Context& context, const std::vector<Token>& tokens, const std::vector<int>& boundaries, const std::atomic<bool>& cancelled,
              const std::function<void(const BoundaryValues&, size_t)>& receive) {
   const Model& model = context.model();
-  if (tokens.empty()) throw Error("INVALID_ARGUMENT", "no tokens were given");
+  if (tokens.empty()) throw Error(ErrorCode::invalidArgument, "no tokens were given");
   model.checkTokens(tokens, "tokens");
   if (static_cast<int>(tokens.size()) > model.trainedContext()) {
-    throw Error("CONTEXT_OVERFLOW",
+    throw Error(ErrorCode::contextOverflow,
                 std::to_string(tokens.size()) + " tokens exceed the model's context of " + std::to_string(model.trainedContext()));
   }
   for (const int boundary : boundaries) {
     if (boundary < 0 || boundary > model.layers()) {
-      throw Error("INVALID_ARGUMENT",
+      throw Error(ErrorCode::invalidArgument,
                   "layer boundary " + std::to_string(boundary) + " is not in [0, " + std::to_string(model.layers()) + "]");
     }
   }
@@ -72,7 +72,8 @@ void forward(Context& context, const std::vector<Token>& tokens, const std::vect
     for (const int boundary : boundaries) {
       const auto found = values.find(boundary);
       if (found == values.end() || found->second.size() != (end - begin) * static_cast<size_t>(model.embeddingSize())) {
-        throw Error("MODEL_UNSUPPORTED", "llama.cpp's graph of this model shows no values at layer boundary " + std::to_string(boundary));
+        throw Error(ErrorCode::modelUnsupported,
+                    "llama.cpp's graph of this model shows no values at layer boundary " + std::to_string(boundary));
       }
     }
     receive(values, end - begin);
@@ -100,7 +101,7 @@ void BoundaryCapture::expectRow(std::vector<std::uint16_t>* destination) {
 void BoundaryCapture::endStep() {
   if (!enabled_) return;
   if (values_.size() != rows_.size() * width_) {
-    throw Error("MODEL_UNSUPPORTED", "llama.cpp's graph of this model does not show the requested layer boundary");
+    throw Error(ErrorCode::modelUnsupported, "llama.cpp's graph of this model does not show the requested layer boundary");
   }
   for (size_t row = 0; row < rows_.size(); ++row) {
     if (rows_[row] == nullptr) continue;
@@ -130,7 +131,7 @@ std::map<int, HiddenNorms> hiddenNorms(Context& context, const std::vector<Token
   std::vector<int> boundaries;
   for (const int block : blocks) {
     if (block < 0 || block >= context.model().layers()) {
-      throw Error("INVALID_ARGUMENT",
+      throw Error(ErrorCode::invalidArgument,
                   "layer " + std::to_string(block) + " is not in [0, " + std::to_string(context.model().layers() - 1) + "]");
     }
     boundaries.push_back(block);

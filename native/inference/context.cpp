@@ -138,9 +138,9 @@ void Context::prepare(const Capacity& wanted) {
   context_.reset(callLlama([&] { return llama_init_from_model(model_->handle(), params); }, schedulerBytes()));
   if (context_ == nullptr) {
     const std::string reason = takeLlamaError();
-    throw Error(refusalIn(reason, "OUT_OF_MEMORY"), "no context of " + std::to_string(cells) + " tokens could be made (" +
-                                                        std::to_string(cells * model_->kvBytesPerToken() / 1'000'000) +
-                                                        " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
+    throw Error(refusalIn(reason, ErrorCode::outOfMemory), "no context of " + std::to_string(cells) + " tokens could be made (" +
+                                                               std::to_string(cells * model_->kvBytesPerToken() / 1'000'000) +
+                                                               " MB of keys and values)" + (reason.empty() ? "" : ": " + reason));
   }
   threads_->attach(context_.get());
   newGraph_ = true;
@@ -172,7 +172,7 @@ void Context::abandon() {
 
 void Context::checkAdapter(const Adapter* adapter) const {
   if (adapter != nullptr && adapter->model() != model_.get()) {
-    throw Error("ADAPTER_MISMATCH", "the adapter was loaded onto another model");
+    throw Error(ErrorCode::adapterMismatch, "the adapter was loaded onto another model");
   }
 }
 
@@ -197,7 +197,7 @@ void Context::applyAdapter() {
   newGraph_ = true;
   if (status == 0) return;
   release();
-  throw Error("NATIVE_FAILURE", "llama.cpp did not apply the adapter: status " + std::to_string(status));
+  throw Error(ErrorCode::nativeFailure, "llama.cpp did not apply the adapter: status " + std::to_string(status));
 }
 
 bool Context::onAbortQuery(void* self) {
@@ -276,12 +276,12 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
       for (const llama_seq_id sequence : batch.paddingSequences()) removeSequence(sequence);
       return;
     case 1:
-      throw Error("CONTEXT_OVERFLOW", "no room for " + std::to_string(batch.size()) + " more tokens in the KV cache");
+      throw Error(ErrorCode::contextOverflow, "no room for " + std::to_string(batch.size()) + " more tokens in the KV cache");
     case 2:
-      throw Error("ABORTED", "the evaluation was cancelled");
+      throw Error(ErrorCode::aborted, "the evaluation was cancelled");
     default: {
       const std::string reason = takeLlamaError();
-      throw Error(refusalIn(reason, "NATIVE_FAILURE"),
+      throw Error(refusalIn(reason, ErrorCode::nativeFailure),
                   "llama_decode failed with status " + std::to_string(status) + (reason.empty() ? "" : ": " + reason));
     }
   }
@@ -289,7 +289,7 @@ void Context::decode(DecodeBatch& batch, const std::atomic<bool>& cancelled) {
 
 const float* Context::logits(int row) {
   const float* values = llama_get_logits_ith(context_.get(), row);
-  if (values == nullptr) throw Error("NATIVE_FAILURE", "llama.cpp returned no logits for row " + std::to_string(row));
+  if (values == nullptr) throw Error(ErrorCode::nativeFailure, "llama.cpp returned no logits for row " + std::to_string(row));
   return values;
 }
 
@@ -308,7 +308,7 @@ void Context::moveDown(llama_seq_id sequence) {
     std::vector<std::uint8_t> state(llama_state_seq_get_size(context_.get(), sequence));
     llama_state_seq_get_data(context_.get(), state.data(), state.size(), sequence);
     if (llama_state_seq_set_data(context_.get(), state.data(), state.size(), sequence) == 0)
-      throw Error("NATIVE_FAILURE", "llama.cpp did not move a sequence within its KV cache");
+      throw Error(ErrorCode::nativeFailure, "llama.cpp did not move a sequence within its KV cache");
   });
 }
 

@@ -19,7 +19,7 @@ bool isResult(const ggml_tensor* node) { return std::strcmp(ggml_get_name(node),
 }  // namespace
 
 std::vector<float> embed(Context& context, const std::vector<Token>& tokens, const std::atomic<bool>& cancelled) {
-  if (tokens.empty()) throw Error("INVALID_ARGUMENT", "no tokens were given");
+  if (tokens.empty()) throw Error(ErrorCode::invalidArgument, "no tokens were given");
   const Model& model = context.model();
   model.checkTokens(tokens, "tokens");
   const auto width = static_cast<size_t>(model.embeddingSize());
@@ -41,12 +41,13 @@ std::vector<float> embed(Context& context, const std::vector<Token>& tokens, con
     rows.clear();
     for (size_t i = begin; i < end; ++i) batch.add(tokens[i], static_cast<llama_pos>(i), 0, true);
     context.decode(batch, cancelled);
-    if (rows.size() != (end - begin) * width) throw Error("MODEL_UNSUPPORTED", "llama.cpp's graph of this model shows no last norm");
+    if (rows.size() != (end - begin) * width)
+      throw Error(ErrorCode::modelUnsupported, "llama.cpp's graph of this model shows no last norm");
     for (size_t i = 0; i < rows.size(); ++i) sums[i % width] += static_cast<double>(rows[i]);
   }
   double squared = 0;
   for (const double sum : sums) squared += sum * sum;
-  if (!std::isfinite(squared) || squared == 0) throw Error("NUMERIC_FAILURE", "the hidden states of a text have no direction");
+  if (!std::isfinite(squared) || squared == 0) throw Error(ErrorCode::numericFailure, "the hidden states of a text have no direction");
   const double norm = std::sqrt(squared);
   std::vector<float> unit(width);
   std::transform(sums.begin(), sums.end(), unit.begin(), [norm](double sum) { return static_cast<float>(sum / norm); });

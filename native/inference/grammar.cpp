@@ -50,7 +50,7 @@ std::shared_ptr<const TokenSet> Grammar::walk(GrammarMatcher& matcher) const {
   if (matcher.mayEnd()) {
     for (const std::int32_t token : vocabulary_->ends()) add(token);
   }
-  if (!any) throw Error("GRAMMAR_INVALID", "no token of the vocabulary continues the text that the grammar has accepted");
+  if (!any) throw Error(ErrorCode::grammarInvalid, "no token of the vocabulary continues the text that the grammar has accepted");
   return set;
 }
 

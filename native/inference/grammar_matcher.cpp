@@ -31,7 +31,7 @@ bool wellFormed(std::uint32_t lead, int missing, unsigned char second) {
 }
 
 [[noreturn]] void tooAmbiguous() {
-  throw Error("GRAMMAR_INVALID", "the grammar is too ambiguous: the same text comes about in more ways than can be followed");
+  throw Error(ErrorCode::grammarInvalid, "the grammar is too ambiguous: the same text comes about in more ways than can be followed");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class Parser {
   explicit Parser(const std::string& text) : text_(text) {}
 
   GrammarRules parse() {
-    if (text_.size() > longestText) throw Error("GRAMMAR_INVALID", "the grammar has more than 2^20 bytes");
+    if (text_.size() > longestText) throw Error(ErrorCode::grammarInvalid, "the grammar has more than 2^20 bytes");
     skipSpace(true);
     while (!atEnd()) {
       parseRule();
@@ -38,7 +38,7 @@ class Parser {
     const auto line = 1 + std::count(before.begin(), before.end(), '\n');
     const std::size_t newline = before.rfind('\n');
     const std::size_t column = before.size() - (newline == std::string_view::npos ? 0 : newline + 1) + 1;
-    throw Error("GRAMMAR_INVALID", "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + what);
+    throw Error(ErrorCode::grammarInvalid, "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + what);
   }
   [[noreturn]] void fail(const std::string& what) const { failAt(position_, what); }
 
@@ -323,7 +323,7 @@ class Parser {
       if (!named.defined) failAt(named.position, "rule " + name + " is not defined");
     }
     const auto root = names_.find("root");
-    if (root == names_.end()) throw Error("GRAMMAR_INVALID", "the grammar has no rule \"root\"");
+    if (root == names_.end()) throw Error(ErrorCode::grammarInvalid, "the grammar has no rule \"root\"");
     result_.root = root->second.rule;
     refuseUnproductive();
     refuseLeftRecursion();
@@ -356,7 +356,7 @@ class Parser {
     for (const auto& [name, named] : names_) {
       if (circle[named.rule]) failAt(named.position, "rule " + name + " is left-recursive");
     }
-    throw Error("GRAMMAR_INVALID", "a group is left-recursive");
+    throw Error(ErrorCode::grammarInvalid, "a group is left-recursive");
   }
 
   struct Named {

@@ -6,7 +6,6 @@
 
 #include "inference/llama_reading.h"
 #include "inference/validate_model.h"
-#include "support/error.h"
 
 namespace isopro {
 namespace {
@@ -73,8 +72,7 @@ Inspection inspect(const std::string& path) {
       validateModel(file);
       result.warnings = readWithoutWeights(path);
     } catch (const Error& error) {
-      result.problemCode = error.code();
-      result.problem = error.what();
+      result.problem = Problem{error.code(), error.what()};
     }
   }
   return result;

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "support/error.h"
 #include "support/gguf.h"
 
 namespace isopro {
@@ -25,6 +27,11 @@ struct TensorSummary {
   std::uint64_t bytes = 0;
 };
 
+struct Problem {
+  ErrorCode code;
+  std::string message;
+};
+
 struct Inspection {
   std::uint32_t version = 0;
   std::uint64_t bytes = 0;
@@ -36,9 +43,7 @@ struct Inspection {
   std::vector<TensorTypeCount> types;                         // most bytes first
   std::vector<std::pair<std::string, std::string>> metadata;  // scalars as text; arrays as "array of TYPE, N"; in file order
   std::vector<TensorSummary> tensors;
-  // Why the engine would refuse the file; both empty where it would load it, and for adapters.
-  std::string problemCode;
-  std::string problem;
+  std::optional<Problem> problem;     // why the engine would refuse the file; none for adapters
   std::vector<std::string> warnings;  // of llama.cpp
 };
 

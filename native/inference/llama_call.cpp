@@ -15,8 +15,6 @@
 
 #include <llama.h>
 
-#include "support/error.h"
-
 namespace isopro {
 namespace {
 
@@ -57,7 +55,7 @@ void onAbort(const char* message) {
     // ggml logs what it was refused, and then gives up without saying why.
     std::string words = takeLlamaError();
     words += (words.empty() ? "" : "; ") + std::string(message);
-    throw Error(refusalIn(words, "NATIVE_FAILURE"), "llama.cpp gave up: " + words);
+    throw Error(refusalIn(words, ErrorCode::nativeFailure), "llama.cpp gave up: " + words);
   }
   if (const ggml_abort_callback_t abort = abortOfOthers) {
     abort(message);
@@ -117,13 +115,13 @@ std::vector<std::string> takeLlamaWarnings() {
   return warnings;
 }
 
-std::string refusalIn(const std::string& words, const std::string& code) {
+ErrorCode refusalIn(const std::string& words, ErrorCode code) {
   const auto says = [&](const std::string& text) { return words.find(text) != std::string::npos; };
   const auto reason = [](int number) { return std::generic_category().message(number); };
   // ggml's own words where pthread_create and malloc failed.
-  if (says(reason(EMFILE)) || says(reason(ENFILE)) || says(reason(EAGAIN)) || says("GGML_ASSERT(rc == 0)")) return "SYSTEM_LIMIT";
+  if (says(reason(EMFILE)) || says(reason(ENFILE)) || says(reason(EAGAIN)) || says("GGML_ASSERT(rc == 0)")) return ErrorCode::systemLimit;
   if (says("alloc") || says("!= NULL) failed") || says(reason(ENOMEM)) || says("mem_buffer") || says("out of memory"))
-    return "OUT_OF_MEMORY";
+    return ErrorCode::outOfMemory;
   return code;
 }
 

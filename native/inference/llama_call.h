@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "support/error.h"
+
 namespace isopro {
 
 // The error lines of the calling thread since the last call, joined; empty where there were none.
@@ -15,7 +17,7 @@ std::string takeLlamaError();
 std::vector<std::string> takeLlamaWarnings();
 
 // What the system refused, by llama.cpp's words: OUT_OF_MEMORY, SYSTEM_LIMIT, else `code`.
-std::string refusalIn(const std::string& words, const std::string& code);
+ErrorCode refusalIn(const std::string& words, ErrorCode code);
 
 // What ggml takes by malloc in one call without looking whether it got it, beside what its context takes for graphs.
 constexpr std::size_t kUncheckedBytes = 64 * 1024;

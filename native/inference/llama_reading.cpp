@@ -8,16 +8,17 @@
 namespace isopro {
 
 void refuseUnread(const std::string& path, const std::string& said) {
-  const std::string code = refusalIn(said, "MODEL_UNSUPPORTED");
+  const ErrorCode code = refusalIn(said, ErrorCode::modelUnsupported);
   const std::string reader = std::string("llama.cpp ") + ISOPRO_LLAMA_RELEASE;
-  throw Error(
-      code, path + (code == "MODEL_UNSUPPORTED" ? " is whole, but " + reader + " does not read it" : ": " + reader + " could not load it") +
-                (said.empty() ? "" : ": " + said));
+  throw Error(code, path +
+                        (code == ErrorCode::modelUnsupported ? " is whole, but " + reader + " does not read it"
+                                                             : ": " + reader + " could not load it") +
+                        (said.empty() ? "" : ": " + said));
 }
 
 void checkDecoder(const llama_model* model, const std::string& path) {
   if (llama_model_has_encoder(model) || !llama_model_has_decoder(model) || llama_model_is_recurrent(model) || llama_model_is_hybrid(model))
-    throw Error("MODEL_UNSUPPORTED", path + " is not a decoder-only transformer");
+    throw Error(ErrorCode::modelUnsupported, path + " is not a decoder-only transformer");
 }
 
 std::vector<std::string> readWithoutWeights(const std::string& path) {

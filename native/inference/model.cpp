@@ -16,7 +16,7 @@ namespace isopro {
 namespace {
 
 // `fault`: the code of the error where the name is none.
-ggml_type kvTypeOf(const std::string& name, const char* fault) {
+ggml_type kvTypeOf(const std::string& name, ErrorCode fault) {
   for (const ggml_type type : {GGML_TYPE_F32, GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0}) {
     if (name == ggml_type_name(type)) return type;
   }
@@ -57,7 +57,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
     knowsAll = OwnProducts::knowsAllFormats(file);
   }
   if (options.matmul == Matmul::kOwn && reason != nullptr) {
-    throw Error("MODEL_UNSUPPORTED", options.path + ": matmul 'own' has nothing to multiply: " + reason);
+    throw Error(ErrorCode::modelUnsupported, options.path + ": matmul 'own' has nothing to multiply: " + reason);
   }
 
   const bool hasOwnProducts = options.matmul != Matmul::kGgml && reason == nullptr;
@@ -76,7 +76,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   model->model_.reset(callLlama([&] { return llama_model_load_from_file(options.path.c_str(), params); }));
   if (loading.refused != nullptr) std::rethrow_exception(loading.refused);
   if (model->model_ == nullptr) {
-    if (control.cancelled != nullptr && control.cancelled->load()) throw Error("ABORTED", "loading was cancelled");
+    if (control.cancelled != nullptr && control.cancelled->load()) throw Error(ErrorCode::aborted, "loading was cancelled");
     refuseUnread(options.path, takeLlamaError());
   }
   model->warnings_ = takeLlamaWarnings();
@@ -89,7 +89,7 @@ std::shared_ptr<Model> Model::load(const ModelOptions& options, const LoadContro
   model->hasOwnProducts_ = hasOwnProducts;
 
   const std::string wanted = options.kvType.empty() ? model->metadata("isopro.kv_cache_type") : options.kvType;
-  const char* fault = options.kvType.empty() ? "MODEL_UNSUPPORTED" : "INVALID_ARGUMENT";
+  const ErrorCode fault = options.kvType.empty() ? ErrorCode::modelUnsupported : ErrorCode::invalidArgument;
   model->kvType_ = wanted.empty() ? GGML_TYPE_F16 : kvTypeOf(wanted, fault);
   const auto block = static_cast<int>(ggml_blck_size(model->kvType_));
   const Hyperparameters& hyper = model->inventory_.hyper;
@@ -148,8 +148,8 @@ std::shared_ptr<const Vocabulary> Model::vocabulary() const {
 void Model::checkTokens(const std::vector<Token>& tokens, const char* what) const {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] < 0 || tokens[i] >= vocabularySize_) {
-      throw Error("INVALID_ARGUMENT", std::string(what) + ": token id " + std::to_string(tokens[i]) + " at index " + std::to_string(i) +
-                                          " is outside the vocabulary of " + std::to_string(vocabularySize_));
+      throw Error(ErrorCode::invalidArgument, std::string(what) + ": token id " + std::to_string(tokens[i]) + " at index " +
+                                                  std::to_string(i) + " is outside the vocabulary of " + std::to_string(vocabularySize_));
     }
   }
 }

@@ -23,20 +23,20 @@ size_t wholeCharacters(const std::string& text, size_t end) {
 }  // namespace
 
 void ReplyLimits::check(const Model& model) const {
-  if (maxTokens < 1) throw Error("INVALID_ARGUMENT", "maxTokens must be at least 1");
-  if (minTokens > maxTokens) throw Error("INVALID_ARGUMENT", "minTokens is more than maxTokens");
+  if (maxTokens < 1) throw Error(ErrorCode::invalidArgument, "maxTokens must be at least 1");
+  if (minTokens > maxTokens) throw Error(ErrorCode::invalidArgument, "minTokens is more than maxTokens");
   model.checkTokens(stopTokens, "stopTokens");
 }
 
 void ReplyLimits::checkPrompt(const Model& model, const std::vector<Token>& prompt, const std::string& name, int cells) const {
-  if (prompt.empty()) throw Error("INVALID_ARGUMENT", name + " has no tokens");
+  if (prompt.empty()) throw Error(ErrorCode::invalidArgument, name + " has no tokens");
   model.checkTokens(prompt, name.c_str());
   const int limit = std::min(cells, model.trainedContext());
   const std::int64_t needed = static_cast<std::int64_t>(prompt.size()) + maxTokens;
   if (needed > limit) {
-    throw Error("CONTEXT_OVERFLOW", name + " has " + std::to_string(prompt.size()) + " tokens; with maxTokens " +
-                                        std::to_string(maxTokens) + " it needs " + std::to_string(needed) + ", more than the context of " +
-                                        std::to_string(limit));
+    throw Error(ErrorCode::contextOverflow, name + " has " + std::to_string(prompt.size()) + " tokens; with maxTokens " +
+                                                std::to_string(maxTokens) + " it needs " + std::to_string(needed) +
+                                                ", more than the context of " + std::to_string(limit));
   }
 }
 

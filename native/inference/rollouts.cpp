@@ -99,8 +99,8 @@ class Scheduler {
 
 void Scheduler::check() const {
   if (request_.boundary >= model_.layers()) {
-    throw Error("INVALID_ARGUMENT", "boundary " + std::to_string(request_.boundary) + " is not below the model's " +
-                                        std::to_string(model_.layers()) + " layers");
+    throw Error(ErrorCode::invalidArgument, "boundary " + std::to_string(request_.boundary) + " is not below the model's " +
+                                                std::to_string(model_.layers()) + " layers");
   }
   request_.limits.check(model_);
   checkBias(model_, request_.sampling);
@@ -128,7 +128,7 @@ void Scheduler::run() {
       events_.progress(progress_);
     }
   } catch (const Error& error) {
-    if (error.code() == "ABORTED") {
+    if (error.code() == ErrorCode::aborted) {
       for (LiveSample& sequence : live_) {
         sequence.rollout.finish = Finish::kAborted;
         deliver(sequence);

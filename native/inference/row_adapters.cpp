@@ -49,7 +49,8 @@ NodeObserver RowAdapters::observer(int threads) {
 }
 
 void RowAdapters::check() const {
-  if (failed_) throw Error("NATIVE_FAILURE", "llama.cpp's graph has other rows than its call, so that adapters could not be applied");
+  if (failed_)
+    throw Error(ErrorCode::nativeFailure, "llama.cpp's graph has other rows than its call, so that adapters could not be applied");
 }
 
 const LowRankPair* RowAdapters::pairOf(const AppliedAdapter& adapter, const ggml_tensor* node) const {

@@ -107,7 +107,7 @@ StepReport RunningBatch::step(const std::atomic<bool>& stopped) {
     }
     retire(report);
   } catch (const Error& error) {
-    if (error.code() != "ABORTED") {
+    if (error.code() != ErrorCode::aborted) {
       failRunning(std::current_exception(), report);
     } else {
       StepReport all = fail(std::current_exception());
@@ -157,7 +157,7 @@ void RunningBatch::failRunning(std::exception_ptr failure, StepReport& report) {
 void RunningBatch::dropCancelled(StepReport& report) {
   const auto cancelled = [&](const BatchRow& row) {
     if (!row.request.cancelled->load(std::memory_order_relaxed)) return false;
-    report.failed.push_back({row.number, std::make_exception_ptr(Error("ABORTED", "the request was cancelled"))});
+    report.failed.push_back({row.number, std::make_exception_ptr(Error(ErrorCode::aborted, "the request was cancelled"))});
     return true;
   };
   queue_.erase(std::remove_if(queue_.begin(), queue_.end(), cancelled), queue_.end());
@@ -331,7 +331,7 @@ bool RunningBatch::decode(const SharedCall& call, const std::atomic<bool>& stopp
       return true;
     } catch (const Error& error) {
       // A sliding window's cache is smaller than the one that is counted here.
-      if (error.code() != "CONTEXT_OVERFLOW") throw;
+      if (error.code() != ErrorCode::contextOverflow) throw;
       if (prefixes_.empty()) {
         rows_.back().failure = std::current_exception();
         rows_.back().done = true;

@@ -56,7 +56,7 @@ Sampled Sampler::next(const float* logits) {
   const Maximum top = maximum(logits, vocabularySize_);
   const double total = sumOfExponentials(logits, vocabularySize_, top.value, 1.0f);
   if (!std::isfinite(top.value) || !std::isfinite(total)) {
-    throw Error("NUMERIC_FAILURE", "the model's logits are not finite");
+    throw Error(ErrorCode::numericFailure, "the model's logits are not finite");
   }
   const Drawn drawn = choose(logits);
   if (grammar_ != nullptr) grammar_->accept(*matcher_, drawn.token);
@@ -104,7 +104,7 @@ Sampler::Drawn Sampler::choose(const float* logits) {
       top = maximum(row, vocabularySize_);
     }
   }
-  if (!std::isfinite(top.value)) throw Error("NUMERIC_FAILURE", "no token that may come next has a finite logit");
+  if (!std::isfinite(top.value)) throw Error(ErrorCode::numericFailure, "no token that may come next has a finite logit");
   if (greedy) return {top.index, 0.0};
   const bool whole = settings_.topK <= 0 && settings_.topP >= 1.0f && settings_.minP <= 0.0f;
   return whole ? draw(row, top.value) : drawTruncated(row, top.value);

@@ -106,7 +106,7 @@ class Scorer {
     const double total = sumOfExponentials(logits, vocabulary, top, 1.0f);
     for (const TreeTarget& target : targets) {
       const double value = logProbability(logits, target.token, top, total);
-      if (!std::isfinite(value)) throw Error("NUMERIC_FAILURE", "the model's logits are not finite");
+      if (!std::isfinite(value)) throw Error(ErrorCode::numericFailure, "the model's logits are not finite");
       TokenScores& scores = results_[target.branch];
       scores.logProbabilities[target.index] = static_cast<float>(value);
       if (alternatives_ < 0) continue;
@@ -137,7 +137,8 @@ class Scorer {
 
 void checkLength(size_t tokens, const std::string& what, int limit) {
   if (tokens <= static_cast<size_t>(limit)) return;
-  throw Error("CONTEXT_OVERFLOW", what + " have " + std::to_string(tokens) + " tokens, more than the context of " + std::to_string(limit));
+  throw Error(ErrorCode::contextOverflow,
+              what + " have " + std::to_string(tokens) + " tokens, more than the context of " + std::to_string(limit));
 }
 
 TokenScores emptyScores(size_t asked, int alternatives) {
@@ -151,7 +152,7 @@ std::vector<TokenScores> scoreContinuations(Context& context, ThreadPool& pool, 
                                             const std::vector<std::vector<Token>>& continuations, int cellBudget, bool stepwise,
                                             int alternatives, const std::atomic<bool>& cancelled) {
   const Model& model = context.model();
-  if (prefix.empty()) throw Error("INVALID_ARGUMENT", "the prefix has no tokens; begin with the BOS token");
+  if (prefix.empty()) throw Error(ErrorCode::invalidArgument, "the prefix has no tokens; begin with the BOS token");
   model.checkTokens(prefix, "prefix");
   const int limit = std::min(cellBudget, model.trainedContext());
   std::vector<TokenScores> results;
@@ -186,7 +187,7 @@ BranchScores scoreBranches(Context& context, ThreadPool& pool, const std::vector
     const auto& [at, tokens, from] = branches[i];
     const std::string name = "branch " + std::to_string(i);
     if (at < 1 || static_cast<size_t>(at) > trunk.size() || from < 0 || static_cast<size_t>(from) > tokens.size()) {
-      throw Error("INVALID_ARGUMENT", name + " does not begin on the trunk, or not where its tokens are asked for");
+      throw Error(ErrorCode::invalidArgument, name + " does not begin on the trunk, or not where its tokens are asked for");
     }
     model.checkTokens(tokens, name.c_str());
     checkLength(static_cast<size_t>(at) + tokens.size(), name + " and the tokens before it", limit);

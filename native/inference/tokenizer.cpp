@@ -175,7 +175,7 @@ Tokenizer::Run Tokenizer::deepestRun(std::string_view text) const {
 
 std::vector<Token> Tokenizer::tokens(std::string_view text, bool parseControl) const {
   if (text.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-    throw Error("INVALID_ARGUMENT", "a text of more than 2^31 bytes cannot be tokenised");
+    throw Error(ErrorCode::invalidArgument, "a text of more than 2^31 bytes cannot be tokenised");
   std::vector<Token> tokens;
   if (text.size() < kOwnFragments && wordsOf(text).size() <= 1) {
     append(text, parseControl, tokens);
@@ -254,9 +254,9 @@ void Tokenizer::checkWork(std::string_view text) const {
     i += std::max<std::size_t>(1, blank);
   }
   if (pairs > kMostBlankPairs)
-    throw Error("INVALID_ARGUMENT", "the text has too many blanks in a row for this model's pre-tokenizer, " + preTokenizer_ +
-                                        ", whose time grows with the square of their number: " + std::to_string(pairs) +
-                                        " pairs, at most " + std::to_string(kMostBlankPairs));
+    throw Error(ErrorCode::invalidArgument, "the text has too many blanks in a row for this model's pre-tokenizer, " + preTokenizer_ +
+                                                ", whose time grows with the square of their number: " + std::to_string(pairs) +
+                                                " pairs, at most " + std::to_string(kMostBlankPairs));
 }
 
 void Tokenizer::append(std::string_view text, bool parseControl, std::vector<Token>& tokens) const {
@@ -269,10 +269,10 @@ void Tokenizer::append(std::string_view text, bool parseControl, std::vector<Tok
     onOwnStack(static_cast<std::size_t>(stack) + kStackMargin, [&] { call(text, parseControl, tokens); });
   } else {
     const double most = static_cast<double>(run.characters) * kMostStack / stack;
-    throw Error("INVALID_ARGUMENT", "the text has " + std::to_string(run.characters) + " characters in a row without " +
-                                        (blankEndsRun_ ? "a blank" : "a line break") + "; this model's pre-tokenizer" +
-                                        (preTokenizer_.empty() ? "" : ", " + inQuotes(preTokenizer_) + ",") + " takes some " +
-                                        std::to_string(static_cast<std::size_t>(most)) + " such");
+    throw Error(ErrorCode::invalidArgument, "the text has " + std::to_string(run.characters) + " characters in a row without " +
+                                                (blankEndsRun_ ? "a blank" : "a line break") + "; this model's pre-tokenizer" +
+                                                (preTokenizer_.empty() ? "" : ", " + inQuotes(preTokenizer_) + ",") + " takes some " +
+                                                std::to_string(static_cast<std::size_t>(most)) + " such");
   }
 }
 
@@ -297,9 +297,9 @@ void Tokenizer::call(std::string_view text, bool parseControl, std::vector<Token
     throw;
   } catch (const std::exception& failure) {
     // Where the standard library bounds its expressions itself, it throws.
-    throw Error("INVALID_ARGUMENT", std::string("the text cannot be tokenised: ") + failure.what());
+    throw Error(ErrorCode::invalidArgument, std::string("the text cannot be tokenised: ") + failure.what());
   }
-  if (count < 0) throw Error("INVALID_ARGUMENT", "the text cannot be tokenised");
+  if (count < 0) throw Error(ErrorCode::invalidArgument, "the text cannot be tokenised");
   tokens.resize(begin + static_cast<std::size_t>(count));
 }
 

@@ -30,7 +30,7 @@ void checkPair(const GgufFile& adapter, const std::string& target, const GgufTen
     if (tensor->dimensions[2] != 1 || tensor->dimensions[3] != 1) adapter.fail("tensor " + inQuotes(tensor->name) + " is not a matrix");
   }
   const auto found = base.matrices.find(target);
-  if (found == base.matrices.end()) adapter.fail("ADAPTER_MISMATCH", "the base model has no matrix " + inQuotes(target));
+  if (found == base.matrices.end()) adapter.fail(ErrorCode::adapterMismatch, "the base model has no matrix " + inQuotes(target));
   const auto [input, output] = found->second;
   const bool embedding = target == "token_embd.weight";
   const std::int64_t rank = embedding ? a.dimensions[0] : a.dimensions[1];
@@ -39,9 +39,9 @@ void checkPair(const GgufFile& adapter, const std::string& target, const GgufTen
   const std::int64_t inputs = embedding ? b.dimensions[1] : a.dimensions[0];
   const std::int64_t outputs = embedding ? a.dimensions[1] : b.dimensions[1];
   if (inputs != input || outputs != output) {
-    adapter.fail("ADAPTER_MISMATCH", "the pair of " + inQuotes(target) + " is for a matrix of " + std::to_string(inputs) + " by " +
-                                         std::to_string(outputs) + ", the base model's is " + std::to_string(input) + " by " +
-                                         std::to_string(output));
+    adapter.fail(ErrorCode::adapterMismatch, "the pair of " + inQuotes(target) + " is for a matrix of " + std::to_string(inputs) + " by " +
+                                                 std::to_string(outputs) + ", the base model's is " + std::to_string(input) + " by " +
+                                                 std::to_string(output));
   }
 }
 
@@ -50,13 +50,14 @@ void checkPair(const GgufFile& adapter, const std::string& target, const GgufTen
 void validateAdapter(const GgufFile& adapter, const ModelInventory& base) {
   if (adapter.metadata().size() > kMostEntries) adapter.fail(std::to_string(adapter.metadata().size()) + " metadata entries");
   if (adapter.tensors().size() > mostTensors) adapter.fail(std::to_string(adapter.tensors().size()) + " tensors");
-  if (adapter.text("general.type").value_or("") == "model") adapter.fail("ADAPTER_MISMATCH", "this is a whole model, not an adapter");
+  if (adapter.text("general.type").value_or("") == "model")
+    adapter.fail(ErrorCode::adapterMismatch, "this is a whole model, not an adapter");
   expectText(adapter, "general.type", "adapter");
   expectText(adapter, "adapter.type", "lora");
   const auto architecture = adapter.text("general.architecture");
   if (!architecture) adapter.fail("metadata \"general.architecture\" is missing");
   if (*architecture != base.hyper.architecture.name) {
-    adapter.fail("ADAPTER_MISMATCH",
+    adapter.fail(ErrorCode::adapterMismatch,
                  "the adapter is for " + inQuotes(*architecture) + ", the base model is " + base.hyper.architecture.name);
   }
   const GgufValue* alpha = adapter.find("adapter.lora.alpha");

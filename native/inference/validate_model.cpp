@@ -78,7 +78,7 @@ void checkTensor(const GgufFile& file, const Expected& expected, const GgufTenso
               std::to_string(d[2]) + ", " + std::to_string(d[3]) + "] instead of " + shapeOf(expected.columns, expected.rows));
   }
   if (expected.rows == 0 ? tensor.type != GGML_TYPE_F32 : !isWeightType(tensor.type)) {
-    file.fail("MODEL_UNSUPPORTED", "tensor " + expected.name + " has the type " + ggml_type_name(tensor.type));
+    file.fail(ErrorCode::modelUnsupported, "tensor " + expected.name + " has the type " + ggml_type_name(tensor.type));
   }
 }
 
@@ -133,7 +133,8 @@ ModelInventory validateModel(const GgufFile& file) {
   const Hyperparameters h = readHyperparameters(file);
   const auto vocabulary = static_cast<std::int64_t>(validateVocabulary(file));
   if (file.alignment() % tensorAlignment != 0) {
-    file.fail("MODEL_UNSUPPORTED", "tensors are aligned to " + std::to_string(file.alignment()) + " bytes, which is not a multiple of 32");
+    file.fail(ErrorCode::modelUnsupported,
+              "tensors are aligned to " + std::to_string(file.alignment()) + " bytes, which is not a multiple of 32");
   }
 
   ModelInventory inventory{h, {}};
@@ -155,7 +156,7 @@ ModelInventory validateModel(const GgufFile& file) {
     for (const auto& one : expected) known.emplace(one.name, true);
     for (const GgufTensor& tensor : file.tensors()) {
       if (known.count(tensor.name) == 0)
-        file.fail("MODEL_UNSUPPORTED",
+        file.fail(ErrorCode::modelUnsupported,
                   "tensor " + inQuotes(tensor.name) + " does not belong to a " + std::string(h.architecture.name) + " model");
     }
   }

@@ -81,7 +81,7 @@ void checkByteFallback(const GgufFile& file, const std::vector<std::string_view>
     const char token[] = {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
     const char plain = static_cast<char>(byte);
     if (known.count({token, sizeof token}) == 0 && known.count({&plain, 1}) == 0) {
-      file.fail("MODEL_UNSUPPORTED",
+      file.fail(ErrorCode::modelUnsupported,
                 "the vocabulary has no token for the byte " + std::string(token, sizeof token) + ", so that not every text has tokens");
     }
   }
@@ -109,7 +109,7 @@ std::size_t validateVocabulary(const GgufFile& file) {
   if (!model) file.fail("metadata \"tokenizer.ggml.model\" is missing");
   const bool bytePair = *model == "gpt2";
   if (!bytePair && *model != "llama")
-    file.fail("MODEL_UNSUPPORTED", "tokenizer " + inQuotes(*model) + " is not supported, only gpt2 and llama");
+    file.fail(ErrorCode::modelUnsupported, "tokenizer " + inQuotes(*model) + " is not supported, only gpt2 and llama");
 
   const auto tokens = file.texts("tokenizer.ggml.tokens");
   if (!tokens) file.fail("metadata \"tokenizer.ggml.tokens\" is missing");
@@ -123,7 +123,7 @@ std::size_t validateVocabulary(const GgufFile& file) {
     const auto pre = file.text("tokenizer.ggml.pre");
     // These hand words with spaces to the merge table, where llama.cpp asserts that there are none.
     for (const char* raw : {"gemma4", "granite-embed-multi-311m", "sarvam-moe", "whitespace", "kimi-k2"}) {
-      if (pre && *pre == raw) file.fail("MODEL_UNSUPPORTED", "pre-tokenizer " + inQuotes(*pre) + " is not supported");
+      if (pre && *pre == raw) file.fail(ErrorCode::modelUnsupported, "pre-tokenizer " + inQuotes(*pre) + " is not supported");
     }
   } else {
     checkByteFallback(file, *tokens);

@@ -83,32 +83,33 @@ class MetadataReader {
 
 Architecture readArchitecture(const GgufFile& file) {
   const auto type = file.text("general.type");
-  if (type && *type == "adapter") file.fail("MODEL_UNSUPPORTED", "this is a LoRA adapter, not a model");
+  if (type && *type == "adapter") file.fail(ErrorCode::modelUnsupported, "this is a LoRA adapter, not a model");
   const auto architecture = file.text("general.architecture");
   if (!architecture) file.fail("metadata \"general.architecture\" is missing");
   if (const Architecture* known = findArchitecture(*architecture)) return *known;
-  file.fail("ARCH_UNSUPPORTED", "architecture " + inQuotes(*architecture) + " is not supported");
+  file.fail(ErrorCode::archUnsupported, "architecture " + inQuotes(*architecture) + " is not supported");
 }
 
 // Features of llama.cpp that these architectures' files can switch on, but that neither the engine nor the trainer has.
 void refuseVariants(const GgufFile& file, const MetadataReader& read) {
   for (const char* suffix : {"expert_count", "expert_used_count", "expert_group_count", "expert_group_used_count"}) {
     if (read.integerOr(suffix, 0, std::numeric_limits<std::int64_t>::max(), 0) != 0)
-      file.fail("MODEL_UNSUPPORTED", "mixtures of experts are not supported");
+      file.fail(ErrorCode::modelUnsupported, "mixtures of experts are not supported");
   }
   if (read.integerOr("nextn_predict_layers", 0, mostLayers, 0) != 0)
-    file.fail("MODEL_UNSUPPORTED", "layers that predict several tokens are not supported");
+    file.fail(ErrorCode::modelUnsupported, "layers that predict several tokens are not supported");
   if (read.integerOr("pooling_type", 0, std::numeric_limits<std::int64_t>::max(), 0) != 0)
-    file.fail("MODEL_UNSUPPORTED", "this is an embedding model");
-  if (!file.boolean(read.key("attention.causal")).value_or(true)) file.fail("MODEL_UNSUPPORTED", "attention is not causal");
-  if (read.has("classifier.output_labels")) file.fail("MODEL_UNSUPPORTED", "this is a classifier");
-  if (read.has("embedding_length_out")) file.fail("MODEL_UNSUPPORTED", "this is an embedding model");
+    file.fail(ErrorCode::modelUnsupported, "this is an embedding model");
+  if (!file.boolean(read.key("attention.causal")).value_or(true)) file.fail(ErrorCode::modelUnsupported, "attention is not causal");
+  if (read.has("classifier.output_labels")) file.fail(ErrorCode::modelUnsupported, "this is a classifier");
+  if (read.has("embedding_length_out")) file.fail(ErrorCode::modelUnsupported, "this is an embedding model");
   for (const char* suffix : {"attention.key_length_swa", "attention.value_length_swa", "rope.dimension_count_swa", "rope.freq_base_swa"}) {
     if (read.has(suffix))
-      file.fail("MODEL_UNSUPPORTED", "metadata \"" + read.key(suffix) + "\": sliding-window layers of another shape are not supported");
+      file.fail(ErrorCode::modelUnsupported,
+                "metadata \"" + read.key(suffix) + "\": sliding-window layers of another shape are not supported");
   }
   if (file.integer("split.count").value_or(1) > 1)
-    file.fail("MODEL_UNSUPPORTED", "this is one part of a split model: merge the parts with llama-gguf-split --merge");
+    file.fail(ErrorCode::modelUnsupported, "this is one part of a split model: merge the parts with llama-gguf-split --merge");
 }
 
 // As llama.cpp: a file that names no type of scaling scales linearly, by what factor it has.
@@ -122,7 +123,7 @@ void readRope(const GgufFile& file, const MetadataReader& read, Hyperparameters&
   else if (scaling == "yarn")
     h.ropeScaling = RopeScaling::yarn;
   else
-    file.fail("MODEL_UNSUPPORTED", "rope scaling " + inQuotes(scaling) + " is not supported");
+    file.fail(ErrorCode::modelUnsupported, "rope scaling " + inQuotes(scaling) + " is not supported");
   // 0 stands for no scaling.
   const double older = read.realOr("rope.scale_linear", 0, 1e6, 0);
   const auto factor = static_cast<float>(read.realOr("rope.scaling.factor", 0, 1e6, older));
@@ -144,7 +145,7 @@ void readAttention(const GgufFile& file, const MetadataReader& read, Hyperparame
   }
   h.headWidth = read.integerOr("attention.key_length", 1, mostHeadDimension, h.width / h.heads);
   if (read.integerOr("attention.value_length", 1, mostHeadDimension, h.width / h.heads) != h.headWidth) {
-    file.fail("MODEL_UNSUPPORTED", "keys and values of different sizes are not supported");
+    file.fail(ErrorCode::modelUnsupported, "keys and values of different sizes are not supported");
   }
   if (h.headWidth < 2 || h.headWidth % 2 != 0) file.fail("heads of " + std::to_string(h.headWidth) + " dimensions cannot be rotated");
   if (h.architecture.family == Family::Qwen2 && h.queryWidth() != h.width) {
@@ -152,7 +153,7 @@ void readAttention(const GgufFile& file, const MetadataReader& read, Hyperparame
               std::to_string(h.width));
   }
   if (read.integerOr("rope.dimension_count", 0, mostWidth, h.headWidth) != h.headWidth) {
-    file.fail("MODEL_UNSUPPORTED", "only a part of each head is rotated");
+    file.fail(ErrorCode::modelUnsupported, "only a part of each head is rotated");
   }
   h.attentionScale = 1.0f / std::sqrt(static_cast<float>(h.headWidth));
   if (h.architecture.family != Family::Gemma2) return;
@@ -162,7 +163,7 @@ void readAttention(const GgufFile& file, const MetadataReader& read, Hyperparame
   h.finalCap = static_cast<float>(read.realOr("final_logit_softcapping", 1e-3, 1e6, 30));
   h.window = read.integerOr("attention.sliding_window", 1, mostWindow, 4096);
   if (read.integerOr("attention.sliding_window_pattern", 0, mostLayers, 2) != 2) {
-    file.fail("MODEL_UNSUPPORTED", "sliding windows other than in every second layer are not supported");
+    file.fail(ErrorCode::modelUnsupported, "sliding windows other than in every second layer are not supported");
   }
 }
 

@@ -1,26 +1,47 @@
-// The one exception type. Codes are those of src/errors.ts; the bindings turn it into an IsoproError.
+// The one exception type; the bindings turn it into an IsoproError.
 #pragma once
 
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace isopro {
 
+// Those of src/errors.ts that native code throws.
+enum class ErrorCode {
+  aborted,
+  adapterCorrupt,
+  adapterMismatch,
+  archUnsupported,
+  contextOverflow,
+  grammarInvalid,
+  invalidArgument,
+  modelCorrupt,
+  modelNotFound,
+  modelUnsupported,
+  nativeFailure,
+  numericFailure,
+  objectDisposed,
+  outOfMemory,
+  systemLimit,
+};
+
+// As src/errors.ts writes it: "MODEL_CORRUPT".
+const char* codeName(ErrorCode code) noexcept;
+
 class Error : public std::runtime_error {
  public:
-  Error(std::string code, const std::string& message) : std::runtime_error(message), code_(std::move(code)) {}
+  Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
 
-  const std::string& code() const noexcept { return code_; }
+  ErrorCode code() const noexcept { return code_; }
 
  private:
-  std::string code_;
+  ErrorCode code_;
 };
 
 // Throws INVALID_ARGUMENT.
 [[noreturn]] void invalid(const std::string& what);
 
 // The code for what the system refused: OUT_OF_MEMORY or SYSTEM_LIMIT where its error number says so, else `code`.
-std::string refusal(int systemError, const std::string& code);
+ErrorCode refusal(int systemError, ErrorCode code);
 
 }  // namespace isopro

@@ -121,7 +121,7 @@ class GgufFile::Cursor {
   std::size_t position_ = 0;
 };
 
-GgufFile GgufFile::open(const std::string& path, const std::string& code) {
+GgufFile GgufFile::open(const std::string& path, ErrorCode code) {
   GgufFile file;
   file.mapping_ = MappedFile::open(path, code);
   file.data_ = file.mapping_->data();
@@ -132,7 +132,7 @@ GgufFile GgufFile::open(const std::string& path, const std::string& code) {
   return file;
 }
 
-GgufFile GgufFile::parse(const std::uint8_t* data, std::size_t size, const std::string& code) {
+GgufFile GgufFile::parse(const std::uint8_t* data, std::size_t size, ErrorCode code) {
   GgufFile file;
   file.data_ = data;
   file.size_ = size;
@@ -143,9 +143,9 @@ GgufFile GgufFile::parse(const std::uint8_t* data, std::size_t size, const std::
 
 void GgufFile::failUnknown(std::uint64_t number, const std::string& what) const {
   constexpr std::uint64_t mostPlausible = 999;  // what a flipped bit makes of a small number is mostly far above
-  fail(code_ == "MODEL_CORRUPT" && number <= mostPlausible ? "MODEL_UNSUPPORTED" : code_, what);
+  fail(code_ == ErrorCode::modelCorrupt && number <= mostPlausible ? ErrorCode::modelUnsupported : code_, what);
 }
-void GgufFile::fail(const std::string& code, const std::string& what) const { throw Error(code, label_ + what); }
+void GgufFile::fail(ErrorCode code, const std::string& what) const { throw Error(code, label_ + what); }
 
 void GgufFile::parse() {
   Cursor cursor(*this);

@@ -15,6 +15,7 @@
 
 #include <ggml.h>
 
+#include "support/error.h"
 #include "support/mapped_file.h"
 
 namespace isopro {
@@ -64,9 +65,9 @@ struct GgufTensor {
 class GgufFile {
  public:
   // Maps and parses. `code` is the error code of a malformed file. Throws MODEL_NOT_FOUND, MODEL_CORRUPT or `code`.
-  static GgufFile open(const std::string& path, const std::string& code = "MODEL_CORRUPT");
+  static GgufFile open(const std::string& path, ErrorCode code = ErrorCode::modelCorrupt);
   // Parses bytes that the caller keeps alive.
-  static GgufFile parse(const std::uint8_t* data, std::size_t size, const std::string& code = "MODEL_CORRUPT");
+  static GgufFile parse(const std::uint8_t* data, std::size_t size, ErrorCode code = ErrorCode::modelCorrupt);
 
   // As MappedFile::release; nothing where the bytes are the caller's.
   void release() const {
@@ -98,7 +99,7 @@ class GgufFile {
 
   // Throws the file's error code, or another one; the message begins with the path.
   [[noreturn]] void fail(const std::string& what) const { fail(code_, what); }
-  [[noreturn]] void fail(const std::string& code, const std::string& what) const;
+  [[noreturn]] void fail(ErrorCode code, const std::string& what) const;
   // Of a number that another version of the format may have: a model is MODEL_UNSUPPORTED then.
   [[noreturn]] void failUnknown(std::uint64_t number, const std::string& what) const;
 
@@ -112,7 +113,7 @@ class GgufFile {
   std::shared_ptr<const MappedFile> mapping_;
   const std::uint8_t* data_ = nullptr;
   std::size_t size_ = 0;
-  std::string code_;
+  ErrorCode code_ = ErrorCode::modelCorrupt;
   std::string label_;  // before each message
   std::uint32_t version_ = 0;
   std::uint64_t alignment_ = 32;

@@ -20,10 +20,10 @@ namespace isopro {
 namespace {
 
 [[noreturn]] void unreadable(const std::string& path, int systemError) {
-  throw Error(refusal(systemError, "MODEL_NOT_FOUND"), path + " cannot be read: " + std::system_category().message(systemError));
+  throw Error(refusal(systemError, ErrorCode::modelNotFound), path + " cannot be read: " + std::system_category().message(systemError));
 }
 
-[[noreturn]] void unmappable(const std::string& path, const std::string& code, int systemError) {
+[[noreturn]] void unmappable(const std::string& path, ErrorCode code, int systemError) {
   throw Error(refusal(systemError, code), path + " cannot be mapped into memory: " + std::system_category().message(systemError));
 }
 
@@ -45,10 +45,10 @@ struct Descriptor {
 
 }  // namespace
 
-std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, const std::string& code) {
+std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, ErrorCode code) {
   const std::filesystem::path file = std::filesystem::u8path(path);
   std::error_code failure;
-  if (!std::filesystem::is_regular_file(file, failure)) throw Error("MODEL_NOT_FOUND", "no file at " + path);
+  if (!std::filesystem::is_regular_file(file, failure)) throw Error(ErrorCode::modelNotFound, "no file at " + path);
 
 #ifdef _WIN32
   const Handle opened{CreateFileW(file.c_str(), GENERIC_READ, FILE_SHARE_READ, nullptr, OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, nullptr)};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "support/error.h"
 #include "support/resident_memory.h"
 
 namespace isopro {
@@ -14,7 +15,7 @@ class MappedFile {
  public:
   // `path` is UTF-8. Throws MODEL_NOT_FOUND where there is no readable regular file, `code` where it is empty or cannot be
   // mapped.
-  static std::shared_ptr<const MappedFile> open(const std::string& path, const std::string& code = "MODEL_CORRUPT");
+  static std::shared_ptr<const MappedFile> open(const std::string& path, ErrorCode code = ErrorCode::modelCorrupt);
 
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;

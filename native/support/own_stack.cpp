@@ -38,8 +38,8 @@ struct StackWork {
 };
 
 [[noreturn]] void noStack(int systemError, std::size_t bytes) {
-  throw Error(refusal(systemError, "SYSTEM_LIMIT"), "the system gave no thread with a stack of " + std::to_string(bytes) +
-                                                        " bytes: " + std::system_category().message(systemError));
+  throw Error(refusal(systemError, ErrorCode::systemLimit), "the system gave no thread with a stack of " + std::to_string(bytes) +
+                                                                " bytes: " + std::system_category().message(systemError));
 }
 
 #ifdef _WIN32

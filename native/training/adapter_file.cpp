@@ -46,7 +46,8 @@ std::vector<float> valuesOf(const GgufFile& file, const GgufTensor& tensor) {
   for (std::int64_t row = 0; row < rows; ++row)
     kernels::readRow(kernels::kernels(), matrix, row, 0, columns, values.data() + row * columns);
   for (const float value : values) {
-    if (!std::isfinite(value)) file.fail("NUMERIC_FAILURE", "factor " + inQuotes(tensor.name) + " holds a value that is not finite");
+    if (!std::isfinite(value))
+      file.fail(ErrorCode::numericFailure, "factor " + inQuotes(tensor.name) + " holds a value that is not finite");
   }
   return values;
 }
@@ -58,12 +59,12 @@ std::vector<AdapterModule> factorsOf(Trainer& trainer) {
   for (const Lora* lora : trainer.loras()) {
     modules.push_back({lora->module, lora->rank(), lora->a.columns, lora->b.columns, lora->scale, lora->a.value, lora->b.value});
   }
-  if (modules.empty()) throw Error("INVALID_ARGUMENT", "there is no adapter: all weights are trained");
+  if (modules.empty()) throw Error(ErrorCode::invalidArgument, "there is no adapter: all weights are trained");
   return modules;
 }
 
 std::vector<Target> fit(const std::vector<AdapterModule>& modules, const ModelWeights& model) {
-  if (modules.empty()) throw Error("ADAPTER_CORRUPT", "the adapter adapts nothing");
+  if (modules.empty()) throw Error(ErrorCode::adapterCorrupt, "the adapter adapts nothing");
   std::vector<Target> targets;
   std::set<std::string> seen;
   for (const AdapterModule& module : modules) {
@@ -76,18 +77,18 @@ std::vector<Target> fit(const std::vector<AdapterModule>& modules, const ModelWe
       }
     }
     if (linear == nullptr)
-      throw Error("ADAPTER_MISMATCH",
+      throw Error(ErrorCode::adapterMismatch,
                   "the adapter changes " + inQuotes(module.name) + ", which this model does not have or which cannot be trained");
-    if (!seen.insert(module.name).second) throw Error("ADAPTER_CORRUPT", "the adapter changes " + module.name + " twice");
+    if (!seen.insert(module.name).second) throw Error(ErrorCode::adapterCorrupt, "the adapter changes " + module.name + " twice");
     if (module.in != linear->inputs() || module.out != linear->outputs()) {
-      throw Error("ADAPTER_MISMATCH", "the adapter's " + module.name + " is " + std::to_string(module.out) + " x " +
-                                          std::to_string(module.in) + ", the model's " + std::to_string(linear->outputs()) + " x " +
-                                          std::to_string(linear->inputs()));
+      throw Error(ErrorCode::adapterMismatch, "the adapter's " + module.name + " is " + std::to_string(module.out) + " x " +
+                                                  std::to_string(module.in) + ", the model's " + std::to_string(linear->outputs()) + " x " +
+                                                  std::to_string(linear->inputs()));
     }
     const auto size = [&](std::int64_t width) { return static_cast<std::size_t>(module.rank * width); };
     if (module.rank < 1 || module.rank > std::min(module.in, module.out) || module.a.size() != size(module.in) ||
         module.b.size() != size(module.out)) {
-      throw Error("ADAPTER_CORRUPT", "the adapter's factors of " + module.name + " have an impossible rank");
+      throw Error(ErrorCode::adapterCorrupt, "the adapter's factors of " + module.name + " have an impossible rank");
     }
   }
   return targets;
@@ -140,9 +141,9 @@ std::vector<std::uint8_t> encodeAdapter(const AdapterFile& adapter) {
 
 AdapterFile readAdapter(const std::string& path) {
   constexpr std::string_view first = ".weight.lora_a", second = ".weight.lora_b";
-  const GgufFile file = GgufFile::open(path, "ADAPTER_CORRUPT");
+  const GgufFile file = GgufFile::open(path, ErrorCode::adapterCorrupt);
   const auto text = [&](const char* key) { return std::string(file.text(key).value_or("")); };
-  if (file.text("general.type").value_or("") == "model") file.fail("ADAPTER_MISMATCH", "this is a whole model, not an adapter");
+  if (file.text("general.type").value_or("") == "model") file.fail(ErrorCode::adapterMismatch, "this is a whole model, not an adapter");
   if (text("general.type") != "adapter" || text("adapter.type") != "lora") file.fail("this is not a LoRA adapter");
   if (file.find("adapter.alora.invocation_tokens") != nullptr)
     file.fail("adapters that are switched on by tokens (aLoRA: adapter.alora.invocation_tokens) are not supported");
@@ -164,7 +165,7 @@ AdapterFile readAdapter(const std::string& path) {
     adapter.modules.push_back(std::move(module));
   }
   if (adapter.modules.empty()) file.fail("it adapts nothing");
-  if (adapter.modules.size() * 2 != file.tensors().size()) file.fail("ADAPTER_MISMATCH", "it changes more than matrices of blocks");
+  if (adapter.modules.size() * 2 != file.tensors().size()) file.fail(ErrorCode::adapterMismatch, "it changes more than matrices of blocks");
   return adapter;
 }
 

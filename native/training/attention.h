@@ -13,8 +13,8 @@ using kernels::Engine;
 // itself and to all rows of the segments above it; nothing attends across branches.
 struct Segment {
   Range rows;
-  std::int64_t parent = -1;   // a segment before this one; -1: none
-  std::int64_t position = 0;  // of the first row in its text
+  std::int64_t parent;    // a segment before this one; -1: none
+  std::int64_t position;  // of the first row in its text
 
   std::int64_t end() const { return position + rows.end - rows.begin; }
 };

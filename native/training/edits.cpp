@@ -1,7 +1,6 @@
 // Edits of the adapter between steps. Each keeps the function that the adapter computes, except recycleDirections,
 // which drops the contribution of the recycled directions.
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "support/error.h"
@@ -16,7 +15,7 @@ void multiply(std::vector<float>& values, double factor) {
 }
 
 void checkFactor(double factor) {
-  if (!(std::isfinite(factor) && factor > 0)) throw Error("INVALID_ARGUMENT", "the factor must be finite and greater than 0");
+  if (!(std::isfinite(factor) && factor > 0)) throw Error(ErrorCode::invalidArgument, "the factor must be finite and greater than 0");
 }
 
 // value *= factor; the gradient of the scaled value is divided by it, and so are its moments.
@@ -32,7 +31,7 @@ void Trainer::raiseRank(const std::string& module, std::int64_t rank) {
   Lora& target = lora(module);
   const std::int64_t before = target.rank();
   if (rank <= before || rank > std::min(target.a.columns, target.b.columns)) {
-    throw Error("INVALID_ARGUMENT",
+    throw Error(ErrorCode::invalidArgument,
                 "rank " + std::to_string(rank) + " of " + module + " is not above " + std::to_string(before) + " and within its width");
   }
   // What may fail for want of memory comes before anything is changed, here and below.
@@ -46,19 +45,15 @@ void Trainer::raiseRank(const std::string& module, std::int64_t rank) {
 }
 
 void Trainer::addTarget(const Target& target) {
-  if (options_.allWeights) throw Error("INVALID_ARGUMENT", "all weights are trained already");
+  if (options_.allWeights) throw Error(ErrorCode::invalidArgument, "all weights are trained already");
   attach(target);
 }
 
 void Trainer::setAdapter(std::vector<AdapterModule> modules) {
-  if (options_.allWeights) throw Error("INVALID_ARGUMENT", "all weights are trained: there is no adapter to replace");
+  if (options_.allWeights) throw Error(ErrorCode::invalidArgument, "all weights are trained: there is no adapter to replace");
   const std::vector<Target> targets = fit(modules, *model_);
   std::vector<std::unique_ptr<Lora>> made;
-  std::set<std::string> names;
-  for (const Target& target : targets) {
-    made.push_back(loraFor(target));
-    if (!names.insert(made.back()->module).second) throw Error("INVALID_ARGUMENT", made.back()->module + " is a target already");
-  }
+  for (const Target& target : targets) made.push_back(loraFor(target));
   for (Layer& layer : model_->layers) {
     for (Linear& linear : layer.linear) linear.lora.reset();
   }
@@ -75,7 +70,7 @@ void Trainer::recycleDirections(const std::string& module, const std::vector<std
   Lora& target = lora(module);
   for (const std::int64_t direction : directions) {
     if (direction < 0 || direction >= target.rank())
-      throw Error("INVALID_ARGUMENT", module + " has no direction " + std::to_string(direction));
+      throw Error(ErrorCode::invalidArgument, module + " has no direction " + std::to_string(direction));
   }
   for (const std::int64_t direction : directions) drawDirection(target, direction);
 }

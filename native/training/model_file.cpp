@@ -38,7 +38,13 @@ const FileType& fileType(const std::string& name) {
   for (const FileType& row : kFileTypes) {
     if (name == row.name) return row;
   }
-  throw Error("INVALID_ARGUMENT", "models cannot be written as " + name);
+  throw Error(ErrorCode::invalidArgument, "models cannot be written as " + name);
+}
+
+// nullptr where no model is written as that.
+const FileType* fileType(ggml_type type) {
+  const auto* row = std::find_if(kFileTypes.begin(), kFileTypes.end(), [&](const FileType& each) { return each.type == type; });
+  return row == kFileTypes.end() ? nullptr : &*row;
 }
 
 void putNumber(ByteWriter& w, std::string_view key, std::uint32_t value) {
@@ -68,13 +74,13 @@ ModelFile::Tensor& ModelFile::find(const std::string& name) {
   for (Tensor& tensor : tensors_) {
     if (tensor.source->name == name) return tensor;
   }
-  throw Error("INVALID_ARGUMENT", "the model file has no tensor " + name);
+  throw Error(ErrorCode::invalidArgument, "the model file has no tensor " + name);
 }
 
 void ModelFile::replace(const std::string& name, std::vector<float> values) {
   Tensor& tensor = find(name);
   if (static_cast<std::int64_t>(values.size()) != tensor.source->elements())
-    throw Error("INVALID_ARGUMENT", "tensor " + name + " has another size");
+    throw Error(ErrorCode::invalidArgument, "tensor " + name + " has another size");
   if (tensor.rows == 1) tensor.type = GGML_TYPE_F32;
   tensor.change.values = std::move(values);
 }
@@ -84,7 +90,7 @@ void ModelFile::adapt(const std::string& name, float scale, std::vector<float> a
   const std::size_t rank = a.size() / static_cast<std::size_t>(tensor.columns());
   if (rank == 0 || a.size() != rank * static_cast<std::size_t>(tensor.columns()) ||
       b.size() != rank * static_cast<std::size_t>(tensor.rows)) {
-    throw Error("INVALID_ARGUMENT", "the factors of " + name + " have other shapes");
+    throw Error(ErrorCode::invalidArgument, "the factors of " + name + " have other shapes");
   }
   tensor.change.scale = scale;
   tensor.change.a = std::move(a);
@@ -102,10 +108,8 @@ std::uint32_t ModelFile::fileTypeId() const {
     if (tensor.source->rank == 2 && tensor.rows > 1) values[tensor.type] += tensor.source->elements();
   }
   const auto most = std::max_element(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  for (const FileType& row : kFileTypes) {
-    if (most != values.end() && row.type == most->first) return row.id;
-  }
-  return fileType(ggml_type_name(type_)).id;
+  const FileType* row = most == values.end() ? nullptr : fileType(most->first);
+  return (row == nullptr ? fileType(type_) : row)->id;
 }
 
 // Metadata entries are copied as they lie in the file, but for the one that names the type of the matrices.
@@ -186,8 +190,8 @@ void ModelFile::encodeRows(const Tensor& tensor, std::int64_t begin, std::int64_
   for (const float value : values) {
     // Not finite, or beyond the f16 in which scales of blocks are kept.
     if (!(std::fabs(value) <= largest)) {
-      throw Error("NUMERIC_FAILURE", "tensor " + std::string(tensor.source->name) + " holds " + std::to_string(value) + ", which " +
-                                         ggml_type_name(tensor.type) + " cannot hold");
+      throw Error(ErrorCode::numericFailure, "tensor " + std::string(tensor.source->name) + " holds " + std::to_string(value) + ", which " +
+                                                 ggml_type_name(tensor.type) + " cannot hold");
     }
   }
   ggml_quantize_chunk(tensor.type, values.data(), to, 0, count, columns, nullptr);

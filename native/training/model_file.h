@@ -36,7 +36,7 @@ class ModelFile {
  private:
   struct Change {
     std::vector<float> values;  // empty: the source's
-    float scale = 0;
+    float scale;
     std::vector<float> a, b;
   };
   struct Tensor {

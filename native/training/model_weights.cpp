@@ -11,19 +11,20 @@ namespace {
 constexpr const char* kModuleTensors[kModules] = {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"};
 constexpr const char* kModuleNames[kModules] = {"q", "k", "v", "o", "gate", "up", "down"};
 
-[[noreturn]] void unsupported(const std::string& what) { throw Error("MODEL_UNSUPPORTED", "the trainer cannot read " + what); }
+[[noreturn]] void unsupported(const std::string& what) { throw Error(ErrorCode::modelUnsupported, "the trainer cannot read " + what); }
 
 // What inference runs and the trainer has no backward for.
 void refuseUntrainable(const Hyperparameters& h) {
-  if (h.ropeScaling == RopeScaling::yarn) throw Error("MODEL_UNSUPPORTED", "a model with rope scaling of type yarn cannot be trained");
-  if (h.ropeMagnitude != 1) throw Error("MODEL_UNSUPPORTED", "a model with a rope attention factor cannot be trained");
+  if (h.ropeScaling == RopeScaling::yarn)
+    throw Error(ErrorCode::modelUnsupported, "a model with rope scaling of type yarn cannot be trained");
+  if (h.ropeMagnitude != 1) throw Error(ErrorCode::modelUnsupported, "a model with a rope attention factor cannot be trained");
 }
 
 Matrix matrix(const GgufFile& file, const std::string& name, std::int64_t rows, std::int64_t columns) {
   const GgufTensor* tensor = file.findTensor(name);
-  if (tensor == nullptr) throw Error("MODEL_CORRUPT", "tensor " + name + " is missing");
+  if (tensor == nullptr) throw Error(ErrorCode::modelCorrupt, "tensor " + name + " is missing");
   if (tensor->dimensions[0] != columns || tensor->elements() != rows * columns) {
-    throw Error("MODEL_CORRUPT", "tensor " + name + " has another shape than the metadata says");
+    throw Error(ErrorCode::modelCorrupt, "tensor " + name + " has another shape than the metadata says");
   }
   if (!kernels::readable(tensor->type)) unsupported("tensor " + name + " of type " + ggml_type_name(tensor->type));
   return {file.data(*tensor), tensor->type, rows, columns, ggml_row_size(tensor->type, columns)};
@@ -36,7 +37,7 @@ std::vector<float> vector(const GgufFile& file, const std::string& name, std::in
   std::vector<float> values(static_cast<std::size_t>(width));
   kernels::readRow(kernels::kernels(), row, 0, 0, width, values.data());
   for (const float value : values) {
-    if (!std::isfinite(value)) throw Error("NUMERIC_FAILURE", "tensor " + name + " holds a value that is not finite");
+    if (!std::isfinite(value)) throw Error(ErrorCode::numericFailure, "tensor " + name + " holds a value that is not finite");
   }
   return values;
 }

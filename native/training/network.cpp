@@ -11,7 +11,7 @@ namespace isopro::training {
 namespace {
 
 void throwIfAborted(const std::atomic<bool>& abort) {
-  if (abort.load(std::memory_order_relaxed)) throw Error("ABORTED", "training was cancelled");
+  if (abort.load(std::memory_order_relaxed)) throw Error(ErrorCode::aborted, "training was cancelled");
 }
 
 bool trains(const Layer& layer) {
@@ -84,7 +84,7 @@ Buffer Network::hiddenBefore(const MicroBatch& batch, std::int64_t layer, bool a
   for (std::size_t s = 0; s < batch.sequences.size(); ++s) {
     const TrainSequence& sequence = *batch.sequences[s];
     const std::int64_t at = sequence.boundary.empty() ? 0 : sequence.boundaryLayer;
-    if (at > layer) throw Error("ADAPTER_MISMATCH", "the boundary was captured above the lowest trained layer");
+    if (at > layer) throw Error(ErrorCode::adapterMismatch, "the boundary was captured above the lowest trained layer");
     groups[at].push_back(s);
   }
   const float embeddingScale = model_.hyper.architecture.scalesEmbedding ? std::sqrt(static_cast<float>(d)) : 1.0f;

@@ -27,7 +27,7 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
     const std::size_t count = sequence.tokens.size();
     if (count < 2) invalid(which + " has fewer than two tokens");
     if (static_cast<std::int64_t>(count) > h.contextLength) {
-      throw Error("CONTEXT_OVERFLOW",
+      throw Error(ErrorCode::contextOverflow,
                   which + " has " + std::to_string(count) + " tokens, the model's context " + std::to_string(h.contextLength));
     }
     for (const std::int32_t token : sequence.tokens) {
@@ -54,8 +54,8 @@ void Trainer::check(const std::vector<TrainSequence>& sequences, const Objective
       invalid(which + " has a boundary of another size than tokens x width");
     }
     if (sequence.boundaryLayer < 0 || sequence.boundaryLayer > network_->lowestTrained()) {
-      throw Error("ADAPTER_MISMATCH", which + " has a boundary at layer " + std::to_string(sequence.boundaryLayer) +
-                                          ", above the lowest trained layer " + std::to_string(network_->lowestTrained()));
+      throw Error(ErrorCode::adapterMismatch, which + " has a boundary at layer " + std::to_string(sequence.boundaryLayer) +
+                                                  ", above the lowest trained layer " + std::to_string(network_->lowestTrained()));
     }
   }
 }

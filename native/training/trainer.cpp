@@ -72,7 +72,8 @@ std::unique_ptr<Lora> Trainer::loraFor(const Target& target) {
   lora->b.learningRateFactor = options_.optimiser.factorB;
   lora->activity.resize(static_cast<std::size_t>(target.rank));
   lora->baseNorm = frobeniusNorm(engine_, linear.weight);
-  if (!std::isfinite(lora->baseNorm)) throw Error("NUMERIC_FAILURE", "tensor " + module + ".weight holds a value that is not finite");
+  if (!std::isfinite(lora->baseNorm))
+    throw Error(ErrorCode::numericFailure, "tensor " + module + ".weight holds a value that is not finite");
   return lora;
 }
 
@@ -87,12 +88,13 @@ void Trainer::attach(const Target& target) {
 void Trainer::trainAllWeights() {
   const auto take = [](Linear& linear, const std::string& name) {
     if (linear.weight.type != GGML_TYPE_F32)
-      throw Error("MODEL_UNSUPPORTED", "all weights can be trained in F32 only; " + name + " is " + ggml_type_name(linear.weight.type));
+      throw Error(ErrorCode::modelUnsupported,
+                  "all weights can be trained in F32 only; " + name + " is " + ggml_type_name(linear.weight.type));
     auto p = std::make_unique<Parameter>(name + ".weight", linear.outputs(), linear.inputs());
     for (std::int64_t row = 0; row < p->rows; ++row) {
       kernels::readRow(kernels::kernels(), linear.weight, row, 0, p->columns, p->value.data() + row * p->columns);
     }
-    if (!allFinite(p->value)) throw Error("NUMERIC_FAILURE", "tensor " + name + " holds a value that is not finite");
+    if (!allFinite(p->value)) throw Error(ErrorCode::numericFailure, "tensor " + name + " holds a value that is not finite");
     linear.weight = kernels::denseMatrix(p->value.data(), p->rows, p->columns);
     linear.trainedWeight = std::move(p);
     if (linear.bias.empty()) return;

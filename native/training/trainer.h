@@ -118,7 +118,6 @@ class Trainer {
   Engine& engine() { return engine_; }
 
  private:
-  void initialise();
   std::unique_ptr<Lora> loraFor(const Target& target);
   void attach(const Target& target);
   void trainAllWeights();

@@ -21,7 +21,14 @@ const BUILD_SECONDS = 3600;
 const limitOf = (seconds) => 60 + 4 * seconds;
 const TARGET = 'isopro_trainer_tests';
 /** Of training; those of the kernels are not asked. */
-const NATIVE_TESTS = ['training_test.cpp', 'statistics_test.cpp', 'refusals_test.cpp', 'files_test.cpp', 'prefix_test.cpp'];
+const NATIVE_TESTS = [
+  'training_test.cpp',
+  'statistics_test.cpp',
+  'refusals_test.cpp',
+  'files_test.cpp',
+  'prefix_test.cpp',
+  'numbers_test.cpp',
+];
 /** What a build reads: of dist/, and of the native tests. */
 const TYPESCRIPT = ['tsconfig.json', 'package.json', 'src', 'bench', 'examples', 'test/models', 'test/host/fixtures.ts'];
 const NATIVE = ['CMakeLists.txt', 'package.json', 'native', 'scripts', 'test/native'];

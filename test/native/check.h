@@ -65,21 +65,21 @@ inline void report(bool holds, const char* file, int line, const std::string& wh
     try {                                                                                      \
       (void)(expression);                                                                      \
     } catch (const isopro::Error& error_) {                                                    \
-      code_ = error_.code();                                                                   \
+      code_ = codeName(error_.code());                                                         \
     }                                                                                          \
     check::report(code_ == (expectedCode), __FILE__, __LINE__, #expression " threw " + code_); \
   } while (false)
 
 // isopro::Error with this code, whose message contains `part`.
-#define CHECK_SAYS(expression, expectedCode, part)                                                            \
-  do {                                                                                                        \
-    std::string said_ = "nothing";                                                                            \
-    bool holds_ = false;                                                                                      \
-    try {                                                                                                     \
-      (void)(expression);                                                                                     \
-    } catch (const isopro::Error& error_) {                                                                   \
-      said_ = error_.code() + ": " + error_.what();                                                           \
-      holds_ = error_.code() == (expectedCode) && std::string(error_.what()).find(part) != std::string::npos; \
-    }                                                                                                         \
-    check::report(holds_, __FILE__, __LINE__, #expression " threw " + said_);                                 \
+#define CHECK_SAYS(expression, expectedCode, part)                                                                                 \
+  do {                                                                                                                             \
+    std::string said_ = "nothing";                                                                                                 \
+    bool holds_ = false;                                                                                                           \
+    try {                                                                                                                          \
+      (void)(expression);                                                                                                          \
+    } catch (const isopro::Error& error_) {                                                                                        \
+      said_ = codeName(error_.code()) + std::string(": ") + error_.what();                                                         \
+      holds_ = codeName(error_.code()) == std::string(expectedCode) && std::string(error_.what()).find(part) != std::string::npos; \
+    }                                                                                                                              \
+    check::report(holds_, __FILE__, __LINE__, #expression " threw " + said_);                                                      \
   } while (false)

@@ -51,7 +51,7 @@ struct Bytes : std::vector<std::uint8_t> {
     while (size() % alignment != 0) push_back(0);
     return *this;
   }
-  GgufFile parse(const std::string& code = "MODEL_CORRUPT") const { return GgufFile::parse(data(), size(), code); }
+  GgufFile parse(ErrorCode code = ErrorCode::modelCorrupt) const { return GgufFile::parse(data(), size(), code); }
 };
 
 }  // namespace isopro::test

@@ -11,6 +11,7 @@
 
 namespace {
 
+using isopro::ErrorCode;
 using isopro::GgufFile;
 using isopro::test::Bytes;
 
@@ -80,7 +81,7 @@ TEST(gguf_flipped_bytes_are_read_or_are_a_typed_error) {
       // A version or a type may be that of a file which is newer than this build.
       const std::string said = error.what();
       const bool isNewer = said.find("unknown type") != std::string::npos || said.find("GGUF version") != std::string::npos;
-      CHECK(error.code() == "MODEL_CORRUPT" || (isNewer && error.code() == "MODEL_UNSUPPORTED"));
+      CHECK(error.code() == ErrorCode::modelCorrupt || (isNewer && error.code() == ErrorCode::modelUnsupported));
     }
   }
   CHECK(read > 5'000);  // flips in tensor data and in texts are harmless
@@ -93,7 +94,7 @@ TEST(gguf_what_the_format_forbids_is_named) {
   CHECK_SAYS((Bytes().header(0, 0, 1).parse()), "MODEL_UNSUPPORTED", "version 1");
   CHECK_SAYS((Bytes().header(0, 0, 4).parse()), "MODEL_UNSUPPORTED", "version 4");
   CHECK_SAYS((Bytes().header(0, 0, 70'000).parse()), "MODEL_CORRUPT", "version 70000");
-  CHECK_SAYS((Bytes().header(0, 0, 4).parse("ADAPTER_CORRUPT")), "ADAPTER_CORRUPT", "version 4");
+  CHECK_SAYS((Bytes().header(0, 0, 4).parse(ErrorCode::adapterCorrupt)), "ADAPTER_CORRUPT", "version 4");
   CHECK_SAYS((Bytes().header(0, 0, 3u << 24).parse()), "MODEL_UNSUPPORTED", "big-endian");
   CHECK_SAYS((Bytes().header(0, std::uint64_t{1} << 63).parse()), "MODEL_CORRUPT", "too short");
   CHECK_SAYS((Bytes().header(std::uint64_t{1} << 63, 0).parse()), "MODEL_CORRUPT", "too short");
@@ -147,7 +148,7 @@ TEST(gguf_files_are_mapped_and_other_things_refused) {
   CHECK_SAYS((GgufFile::open("/nowhere/model.gguf")), "MODEL_NOT_FOUND", "no file");
   CHECK_SAYS((GgufFile::open(ISOPRO_TEST_DATA)), "MODEL_NOT_FOUND", "no file");
   const std::string path = std::string(ISOPRO_TEST_DATA) + "/native/check.h";
-  CHECK_SAYS((GgufFile::open(path, "ADAPTER_CORRUPT")), "ADAPTER_CORRUPT", "not a GGUF file");
+  CHECK_SAYS((GgufFile::open(path, ErrorCode::adapterCorrupt)), "ADAPTER_CORRUPT", "not a GGUF file");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 namespace {
 
+using isopro::ErrorCode;
 using isopro::Grammar;
 using isopro::GrammarMatcher;
 using isopro::TokenSet;
@@ -531,7 +532,7 @@ class Case {
       const Grammar grammar(vocabulary_, text);
       compareTokens(grammar);
     } catch (const isopro::Error& error) {
-      expect(error.code() == "GRAMMAR_INVALID", error.what());
+      expect(error.code() == ErrorCode::grammarInvalid, error.what());
     }
   }
 

@@ -230,7 +230,7 @@ TEST(rotation_is_read_as_llama_cpp_reads_it) {
         try {
           loadWeights(file.path());
         } catch (const Error& error) {
-          code = error.code();
+          code = codeName(error.code());
         }
         CHECK(code == "MODEL_UNSUPPORTED");
         continue;

@@ -281,7 +281,7 @@ TEST(a_run_beyond_the_bound_is_refused_by_name) {
 }
 
 TEST(work_on_a_stack_of_its_own_throws_what_it_throws) {
-  CHECK_THROWS(isopro::onOwnStack(1 << 20, [] { throw isopro::Error("ABORTED", "x"); }), "ABORTED");
+  CHECK_THROWS(isopro::onOwnStack(1 << 20, [] { throw isopro::Error(isopro::ErrorCode::aborted, "x"); }), "ABORTED");
   CHECK_THROWS(isopro::onOwnStack(std::size_t{1} << 60, [] {}), "OUT_OF_MEMORY");
   volatile char last = 0;
   const auto used = isopro::stackUsedBy(4 << 20, [&] {

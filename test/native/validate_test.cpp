@@ -199,7 +199,7 @@ TEST(validate_names_what_libllama_would_assert_on) {
     try {
       check(model.encode());
     } catch (const isopro::Error& error) {
-      said = error.code() + ": " + error.what();
+      said = codeName(error.code()) + std::string(": ") + error.what();
     }
     // A code that ends with _ stands for either.
     const bool named = said.rfind(refusal.code, 0) == 0 && said.find(refusal.message) != std::string::npos;
@@ -232,7 +232,7 @@ Bytes adapter(const std::function<void(Model&)>& change = [](Model&) {}) {
 
 TEST(validate_adapters_are_held_against_their_base) {
   const isopro::ModelInventory base = isopro::validateModel(Model().encode().parse());
-  const auto validate = [&](const Bytes& bytes) { isopro::validateAdapter(bytes.parse("ADAPTER_CORRUPT"), base); };
+  const auto validate = [&](const Bytes& bytes) { isopro::validateAdapter(bytes.parse(isopro::ErrorCode::adapterCorrupt), base); };
   validate(adapter());
   const Refusal refusals[] = {
       entryRefused("general.type", 1u, "ADAPTER_CORRUPT", "not a text"),
@@ -272,7 +272,7 @@ TEST(validate_adapters_are_held_against_their_base) {
     try {
       validate(adapter(refusal.change));
     } catch (const isopro::Error& error) {
-      said = error.code() + ": " + error.what();
+      said = codeName(error.code()) + std::string(": ") + error.what();
     }
     check::report(said.rfind(refusal.code, 0) == 0 && said.find(refusal.message) != std::string::npos, __FILE__, __LINE__,
                   refusal.what + ": " + said);
@@ -291,12 +291,12 @@ TEST(validate_damage_is_a_typed_error) {
       bytes[random.nextUint64() % header] ^= static_cast<std::uint8_t>(1u << (random.nextUint64() % 8));
     try {
       if (lora)
-        isopro::validateAdapter(bytes.parse("ADAPTER_CORRUPT"), base);
+        isopro::validateAdapter(bytes.parse(isopro::ErrorCode::adapterCorrupt), base);
       else
         check(bytes);
       ++passed;
     } catch (const isopro::Error& error) {
-      const std::string code = error.code();
+      const std::string code = codeName(error.code());
       CHECK(code == "MODEL_CORRUPT" || code == "MODEL_UNSUPPORTED" || code == "ARCH_UNSUPPORTED" || code == "ADAPTER_CORRUPT" ||
             code == "ADAPTER_MISMATCH");
     }
